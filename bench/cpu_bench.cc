@@ -199,9 +199,8 @@ class CpuBench : public BenchRunner {
         auto loaded = Load(directory, dtype, tokens, false);
         if (!loaded.has_value()) return false;
         EngineRequest request;
-        for (int64_t i = 0; i < tokens; ++i) {
+        for (int64_t i = 0; i < tokens; ++i)
           request.token_ids.push_back((7 + 7919 * i) % loaded->model->config().vocabulary_size);
-        }
         request.work = ScoreContinuationsWork{.continuations = {{0}}};
         double log_probability = 0;
         const std::string name = directory.substr(directory.rfind('/') + 1);

@@ -77,9 +77,8 @@ bool ProfileModel(const std::string& directory, const std::string& isa, DType dt
   const kernels::cpu::KernelTable& table = **kernels::cpu::ChooseKernels((*model)->provenance().isa, dtype);
   const auto request_of = [&](int64_t tokens) {
     EngineRequest request;
-    for (int64_t i = 0; i < tokens; ++i) {
+    for (int64_t i = 0; i < tokens; ++i)
       request.token_ids.push_back((7 + 7919 * i) % (*model)->config().vocabulary_size);
-    }
     request.work = ScoreContinuationsWork{.continuations = {{0}}};
     return request;
   };

@@ -27,11 +27,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
-
 constexpr int kSecondsMax = 3600;
 
 struct JobCost {
@@ -45,7 +40,7 @@ struct JobCost {
 std::map<std::string, double> CpuByThread(pid_t pid) {
   std::map<std::string, double> seconds;
   for (const auto& entry : std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"))) {
-    const std::string line = testing_support::ReadFile(entry.path() / "stat");
+    const std::string line = ReadFile(entry.path() / "stat");
     const size_t open = line.find('('), close = line.rfind(')');
     if (open == std::string::npos || close == std::string::npos) continue;  // it ended
     const std::vector<std::string> fields = absl::StrSplit(line.substr(close + 2), ' ');

@@ -36,9 +36,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::ProgramPath;
-using testing_support::ReadFile;
-
 constexpr int64_t kVariants = 2, kTasks = 5, kLengths = 5, kQuestionsPerContext = 4;
 constexpr int64_t kCells = kVariants * kTasks * kLengths;
 constexpr double kBaselineShare = 0.6, kDifference = 0.02;  // of right answers, and what the candidate adds
@@ -279,9 +276,8 @@ void Measure(const std::string& database, const std::string& directory) {
   writer.reset();
   const std::string output = directory + "/out";
   Run("compare", {"compare", db, "--baseline=baseline", "--candidate=focal"}, output);
-  for (const char* format : {"html", "csv", "json"}) {
+  for (const char* format : {"html", "csv", "json"})
     Run(absl::StrCat("report --format=", format), {"report", db, "--out=-", absl::StrCat("--format=", format)}, output);
-  }
   Run("query of v_scores_by_length", {"query", db, "SELECT * FROM v_scores_by_length"}, output);
   Run("diff with itself", {"diff", database, database}, output);
   MeasureDashboard(database, directory);
@@ -312,6 +308,6 @@ int main(int argc, char** argv) {
     std::filesystem::create_directories(argv[2]);
     return varifocal::Main(samples, argv[2]);
   }
-  const varifocal::testing_support::TemporaryDirectory directory;
+  const varifocal::TemporaryDirectory directory;
   return varifocal::Main(samples, directory.path());
 }

@@ -139,9 +139,8 @@ inline std::string SectionTable(const std::vector<BenchRow>& rows, const std::st
   for (const BenchRow& row : rows) {
     if (row.section != section) continue;
     for (const BenchFigure& peer : row.peers) {
-      if (peer.wall_seconds > 0 && std::find(peers.begin(), peers.end(), peer.who) == peers.end()) {
+      if (peer.wall_seconds > 0 && std::find(peers.begin(), peers.end(), peer.who) == peers.end())
         peers.push_back(peer.who);
-      }
     }
   }
   for (const BenchRow& row : rows) {

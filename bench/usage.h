@@ -31,7 +31,7 @@ inline double CpuSeconds(const rusage& usage) {
 
 // Of another process, so far; the running program's name must be without blanks.
 inline double CpuSeconds(pid_t pid) {
-  const std::string line = testing_support::ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  const std::string line = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
   const std::vector<std::string> fields = absl::StrSplit(line, ' ');
   double user = 0, system = 0;
   VF_CHECK(fields.size() > 14 && absl::SimpleAtod(fields[13], &user) && absl::SimpleAtod(fields[14], &system));
@@ -40,12 +40,12 @@ inline double CpuSeconds(pid_t pid) {
 
 // The peak of the resident set, which ResetPeak sets to its present size.
 inline int64_t PeakBytes(pid_t pid) {
-  const std::string status = testing_support::ReadFile(absl::StrCat("/proc/", pid, "/status"));
+  const std::string status = ReadFile(absl::StrCat("/proc/", pid, "/status"));
   const size_t at = status.find("VmHWM:");
   VF_CHECK(at != std::string::npos);
   return std::atoll(status.c_str() + at + 6) * 1024;
 }
-inline void ResetPeak(pid_t pid) { testing_support::WriteFile(absl::StrCat("/proc/", pid, "/clear_refs"), "5"); }
+inline void ResetPeak(pid_t pid) { WriteFile(absl::StrCat("/proc/", pid, "/clear_refs"), "5"); }
 
 // Of this process, from the object's construction.
 class Stopwatch {

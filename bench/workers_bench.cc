@@ -27,12 +27,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
-
 constexpr int kKills = 20;
 constexpr int kSecondsMax = 1800;
 
@@ -48,8 +42,8 @@ int Fail(const std::string& what) {
 
 std::string WriteSuite(const TemporaryDirectory& directory, int sample_count) {
   const std::string path = directory.File("suite.yaml");
-  testing_support::WriteFile(
-      path, absl::StrCat("name: workers_bench\nseed: 7\nlengths: [512, 1024]\nsamples: ", sample_count,
+  WriteFile(path,
+            absl::StrCat("name: workers_bench\nseed: 7\nlengths: [512, 1024]\nsamples: ", sample_count,
                          "\ntasks:\n- kind: recall_kv\n- kind: icl_labels\n- kind: rag_facts\n- kind: longqa_story\n"
                          "- kind: longqa_story\n  name: longqa_choice\n  parameters: {format: multiple_choice}\n"));
   return path;

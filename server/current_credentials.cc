@@ -97,9 +97,8 @@ void CurrentCredentials::Loop() {
   while (!wake_.WaitFor(mutex_, kPollPeriod, [this]() VF_REQUIRES(mutex_) { return stopping_; })) {
     lock.Unlock();
     const absl::Status status = CatchExceptions("reading credentials", [this] { return Poll(); });
-    if (!status.ok() && logged_error_ != status.message()) {
+    if (!status.ok() && logged_error_ != status.message())
       Log(LogLevel::kError, "credentials_not_reloaded", {{"error", status.message()}});
-    }
     logged_error_ = std::string(status.message());
     lock.Lock();
   }

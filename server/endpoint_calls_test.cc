@@ -2,7 +2,6 @@
 // reaches the other server, also through a coordinator, as the messages of a conversation do; a job that forces the ends of
 // blocks, or sets a filter that the server does not know, is refused when it is submitted.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <future>
@@ -37,7 +36,7 @@ class EndpointCallsTest : public ServerTest {
     json["thinking_switch"] = {{"variable", format.thinking_switch->variable},
                                {"on", sides(format.thinking_switch->on.without_system)},
                                {"off", sides(format.thinking_switch->off.without_system)}};
-    testing_support::WriteFile(model + "/chat_format.json", json.dump());
+    WriteFile(model + "/chat_format.json", json.dump());
     options_.endpoints = {absl::StrCat("e=", other_.url(), ",api=chat,tokenizer=", model)};
     ServerTest::SetUp();
   }

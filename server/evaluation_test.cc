@@ -1,6 +1,5 @@
 // The Evaluation service through a client: codes and reasons (table-driven), watching, cancelling, paging, idempotency.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>
@@ -26,8 +25,7 @@ TEST_F(EvaluationTest, SubmitWatchAndGet) {
   EXPECT_EQ(submitted.variants_size(), 2);
   EXPECT_EQ(submitted.spec().suite().tasks(0).metrics(0), "exact_match") << "the spec comes back complete";
 
-  v1::WatchJobRequest watch;
-  watch.set_name(submitted.name());
+  const auto watch = Named<v1::WatchJobRequest>(submitted.name());
   grpc::ClientContext context;
   const auto reader = evaluation_->WatchJob(&context, watch);
   std::vector<v1::WatchJobResponse> messages;
@@ -165,9 +163,8 @@ TEST_F(ImportScoresTest, RefusalsNameTheJudgmentAndStoreNothing) {
 // At the limits, and one above.
 TEST_F(ImportScoresTest, NumbersOfScoresAndNames) {
   v1::ImportScoresRequest names = Request();
-  for (int i = 1; i < kImportedNamesMax; ++i) {
+  for (int i = 1; i < kImportedNamesMax; ++i)
     (*names.mutable_judgments(0)->mutable_scores())[absl::StrCat("s", i)] = 0.5;
-  }
   EXPECT_TRUE(Import(names).ok());
   (*names.mutable_judgments(0)->mutable_scores())["one_more"] = 0.5;
   EXPECT_EQ(ReasonIn(Import(names)), "BAD_SCORES");
@@ -185,8 +182,7 @@ TEST_F(ImportScoresTest, NumbersOfScoresAndNames) {
 TEST_F(EvaluationTest, WatchersThatLeaveOrStallHurtNobody) {
   control_->SetDelayMs(10);
   const v1::Job submitted = Submitted(SmallJob());
-  v1::WatchJobRequest watch;
-  watch.set_name(submitted.name());
+  const auto watch = Named<v1::WatchJobRequest>(submitted.name());
   std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
   std::vector<std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>>> stalled;
   for (int i = 0; i < 20; ++i) {
@@ -205,16 +201,14 @@ TEST_F(EvaluationTest, CancelAndResume) {
   control_->SetDelayMs(20);
   const v1::Job submitted = Submitted(SmallJob());
   const std::string name = submitted.name();
-  v1::CancelJobRequest cancel;
-  cancel.set_name(name);
+  const auto cancel = Named<v1::CancelJobRequest>(name);
   v1::Job job;
   ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel, &job).ok());
   EXPECT_TRUE(job.state() == v1::Job::CANCELLING || job.state() == v1::Job::CANCELLED);
   for (int i = 0; i < 500 && GetJob(name).state() != v1::Job::CANCELLED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
   EXPECT_EQ(GetJob(name).state(), v1::Job::CANCELLED);
-  v1::ResumeJobRequest resume;
-  resume.set_name(name);
+  const auto resume = Named<v1::ResumeJobRequest>(name);
   ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::ResumeJob, resume, &job).ok());
   for (int i = 0; i < 1000 && GetJob(name).state() != v1::Job::SUCCEEDED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
@@ -225,8 +219,7 @@ TEST_F(EvaluationTest, CancelAndResume) {
 TEST_F(EvaluationTest, AJobIsDeletedOnceItHasEnded) {
   control_->SetDelayMs(20);
   const v1::Job submitted = Submitted(SmallJob());
-  v1::DeleteJobRequest request;
-  request.set_name(submitted.name());
+  const auto request = Named<v1::DeleteJobRequest>(submitted.name());
   const auto remove = [&](v1::DeleteJobResponse* response) {
     return Ask(*evaluation_, &v1::Evaluation::Stub::DeleteJob, request, response);
   };
@@ -328,23 +321,18 @@ TEST_F(EvaluationTest, RequestIdAndDryRun) {
 TEST_F(EvaluationTest, JobNamesAndPages) {
   for (const char* name :
        {"", "jobs/", "jobs/0", "jobs/-1", "jobs/01", "jobs/1x", "1", "jobs/99999999999999999999", "jobs/1 OR 1=1"}) {
-    v1::GetJobRequest request;
-    request.set_name(name);
+    const auto request = Named<v1::GetJobRequest>(name);
     v1::Job job;
     EXPECT_EQ(ReasonIn(Ask(*evaluation_, &v1::Evaluation::Stub::GetJob, request, &job)), "BAD_RESOURCE_NAME") << name;
-    v1::WatchJobRequest watch;
-    watch.set_name(name);
+    const auto watch = Named<v1::WatchJobRequest>(name);
     grpc::ClientContext context2;
     EXPECT_EQ(ReasonIn(evaluation_->WatchJob(&context2, watch)->Finish()), "BAD_RESOURCE_NAME") << name;
   }
-  v1::WatchJobRequest watch;
-  watch.set_name("jobs/12345");
+  const auto watch = Named<v1::WatchJobRequest>("jobs/12345");
   grpc::ClientContext context;
   EXPECT_EQ(ReasonIn(evaluation_->WatchJob(&context, watch)->Finish()), "JOB_NOT_FOUND");
 
-  for (int i = 0; i < 5; ++i) {
-    Submitted(SmallJob());
-  }
+  for (int i = 0; i < 5; ++i) Submitted(SmallJob());
   std::vector<std::string> names;
   v1::ListJobsRequest list;
   list.set_page_size(2);

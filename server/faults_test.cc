@@ -52,18 +52,12 @@ class ServerFaultsTest : public ServerTest {
  protected:
   // Like ServerTest's, with models that block while loading from directories named "blocked..".
   void Restart() {
-    server_.reset();
     options_.model_factory = [this, fake = MakeFakeModelFactory(control_)](const std::string& name,
                                                                            const std::string& directory) {
       if (absl::StrContains(directory, "blocked")) gate_.Wait();
       return fake(name, directory);
     };
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    channel_ = testing_support::ConnectedChannel(server_->address());
-    inference_ = v1::Inference::NewStub(channel_);
-    evaluation_ = v1::Evaluation::NewStub(channel_);
+    Start();
   }
   static void SetDeadline(grpc::ClientContext& context) {
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(1));
@@ -80,8 +74,7 @@ TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
       v1::LoadModelRequest request;
       request.set_model_id(absl::StrCat("m", i));
       request.set_directory(absl::StrCat("blocked", i));
-      v1::Model model;
-      EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
+      EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request).ok());
     });
   }
   gate_.WaitForOne();
@@ -104,8 +97,7 @@ TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
   {
     grpc::ClientContext context;
     SetDeadline(context);
-    v1::CancelJobRequest request;
-    request.set_name(submitted.job().name());
+    const auto request = Named<v1::CancelJobRequest>(submitted.job().name());
     v1::Job job;
     EXPECT_TRUE(evaluation_->CancelJob(&context, request, &job).ok());
   }
@@ -125,9 +117,8 @@ TEST_F(ServerFaultsTest, BlockedCallsLeaveTheOthersServed) {
 TEST_F(ServerFaultsTest, HealthFollowsTheDeviceOfAModel) {
   ASSERT_EQ(Health(channel_, "model/b"), "SERVING");
   control_->SetFault("b", absl::UnavailableError("CUDA error 700"));
-  for (int i = 0; i < 1000 && Health(channel_, "model/b") == "SERVING"; ++i) {
+  for (int i = 0; i < 1000 && Health(channel_, "model/b") == "SERVING"; ++i)
     std::this_thread::sleep_for(milliseconds(10));
-  }
   EXPECT_EQ(Health(channel_, "model/b"), "NOT_SERVING");
   EXPECT_EQ(Health(channel_, "model/a"), "SERVING");
   EXPECT_EQ(Health(channel_, ""), "SERVING") << "other models answer";
@@ -145,14 +136,8 @@ TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
         // A first field that is not a string accepts any bytes, and so does an unknown one.
         const auto* first = method.input_type()->FindFieldByNumber(1);
         if (request == bad_text && (first == nullptr || first->type() != first->TYPE_STRING)) continue;
-        grpc::GenericStub stub(channel_);
-        grpc::Slice slice(request);
-        grpc::ByteBuffer in(&slice, 1), out;
-        grpc::ClientContext context;
-        std::promise<grpc::Status> done;
-        stub.UnaryCall(&context, absl::StrCat("/", service->full_name(), "/", method.name()), grpc::StubOptions(), &in,
-                       &out, [&done](grpc::Status status) { done.set_value(std::move(status)); });
-        const grpc::Status status = done.get_future().get();
+        const grpc::Status status =
+            AskBytes(channel_, absl::StrCat("/", service->full_name(), "/", method.name()), request);
         EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << method.full_name() << ": " << status.error_message();
         EXPECT_THAT(status.error_message(), Message());
         EXPECT_EQ(ReasonIn(status), "INVALID_ARGUMENT");
@@ -165,9 +150,8 @@ TEST_F(ServerFaultsTest, ARequestThatCannotBeReadIsToldSo) {
 TEST_F(ServerFaultsTest, HealthFollowsTheFilesOfTheDatabase) {
   const std::string path = directory_.File("results.db");
   const auto wait_for = [this](const std::string& service, const std::string& health) {
-    for (int i = 0; i < kPolls && Health(channel_, service) != health; ++i) {
+    for (int i = 0; i < kPolls && Health(channel_, service) != health; ++i)
       std::this_thread::sleep_for(milliseconds(10));
-    }
     EXPECT_EQ(Health(channel_, service), health) << service;
   };
   ASSERT_EQ(std::rename(path.c_str(), (path + ".aside").c_str()), 0);
@@ -220,9 +204,7 @@ TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   ASSERT_EQ(control_->started_count(), 8) << "of the job, --in-flight";
   constexpr int kCalls = 40;
   std::vector<std::thread> calls;
-  for (int i = 0; i < kCalls; ++i) {
-    calls.emplace_back([this] { EXPECT_TRUE(Generate(SmallGenerate()).ok()); });
-  }
+  for (int i = 0; i < kCalls; ++i) calls.emplace_back([this] { EXPECT_TRUE(Generate(SmallGenerate()).ok()); });
   const int most = 8 + kEngineCallsBesideJobMax;
   for (int i = 0; i < kPolls && control_->started_count() < most; ++i) std::this_thread::sleep_for(milliseconds(10));
   for (int i = 0; i < 30; ++i) {
@@ -231,9 +213,8 @@ TEST_F(ServerFaultsTest, AFloodOfCallsLeavesAShareToTheJob) {
   }
   control_->Release();
   for (std::thread& call : calls) call.join();
-  for (int i = 0; i < kPolls && GetJob(submitted.name()).state() != v1::Job::SUCCEEDED; ++i) {
+  for (int i = 0; i < kPolls && GetJob(submitted.name()).state() != v1::Job::SUCCEEDED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
-  }
   EXPECT_EQ(GetJob(submitted.name()).state(), v1::Job::SUCCEEDED);
 }
 

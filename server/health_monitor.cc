@@ -2,7 +2,6 @@
 
 #include <chrono>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
@@ -53,9 +52,8 @@ std::string HealthName(const std::string& model) { return absl::StrCat("model/",
 
 absl::Status EngineStalls::Look(const std::string& model, const EngineStatus& status, int64_t now_us) {
   Seen& seen = seen_[model];
-  if (status.step_count != seen.step_count || status.queued_count + status.running_count == 0) {
+  if (status.step_count != seen.step_count || status.queued_count + status.running_count == 0)
     seen = {status.step_count, now_us};
-  }
   const int64_t silent_us = now_us - seen.since_us;
   if (silent_us <= kEngineStallUs) return absl::OkStatus();
   return Unavailable("the engine of ", model, " has finished no step for ", silent_us / 1'000'000, " s, the limit is ",

@@ -1,6 +1,5 @@
 // What Generate refuses, by code and reason.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <functional>
@@ -21,54 +20,30 @@ TEST_F(InferenceRefusalsTest, GenerateRefusesByReason) {
   struct Case {
     const char* name;
     std::function<void(v1::GenerateRequest&)> spoil;
-    grpc::StatusCode code;
     const char* reason;
     std::vector<std::string> words;  // contained in the message
+    grpc::StatusCode code = grpc::INVALID_ARGUMENT;
   };
   using R = v1::GenerateRequest;
+  const auto at = [](const std::vector<int32_t>& boundaries) { return [=](R& r) { InspectAt(r, boundaries); }; };
   const Case cases[] = {
-      {"unknown model", [](R& r) { r.set_model("models/absent"); }, grpc::NOT_FOUND, "MODEL_NOT_FOUND", {"absent"}},
-      {"no model", [](R& r) { r.clear_model(); }, grpc::INVALID_ARGUMENT, "BAD_RESOURCE_NAME", {"models/NAME"}},
-      {"path as model",
-       [](R& r) { r.set_model("models/../etc"); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_RESOURCE_NAME",
-       {"../etc"}},
-      {"no prompt", [](R& r) { r.clear_prompt(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", {}},
-      {"no ids", [](R& r) { r.mutable_prompt_token_ids(); }, grpc::INVALID_ARGUMENT, "EMPTY_PROMPT", {}},
-      {"id too large",
-       [](R& r) { r.mutable_prompt_token_ids()->add_ids(2048); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOKEN_ID",
-       {"2048"}},
-      {"id negative",
-       [](R& r) { r.mutable_prompt_token_ids()->add_ids(-1); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOKEN_ID",
-       {"-1"}},
-      {"unset new tokens", [](R& r) { r.clear_max_new_tokens(); }, grpc::INVALID_ARGUMENT, "BAD_MAX_NEW_TOKENS", {}},
-      {"no new tokens", [](R& r) { r.set_max_new_tokens(0); }, grpc::INVALID_ARGUMENT, "BAD_MAX_NEW_TOKENS", {"0"}},
-      {"focal zero", [](R& r) { r.add_focal_temperatures(0); }, grpc::INVALID_ARGUMENT, "BAD_FOCAL_TEMPERATURE", {"0"}},
-      {"focal negative",
-       [](R& r) { r.add_focal_temperatures(-0.5); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"-0.5"}},
-      {"focal nan",
-       [=](R& r) { r.add_focal_temperatures(nan); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"nan"}},
-      {"focal inf",
-       [=](R& r) { r.add_focal_temperatures(inf); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"inf"}},
+      {"unknown model", [](R& r) { r.set_model("models/absent"); }, "MODEL_NOT_FOUND", {"absent"}, grpc::NOT_FOUND},
+      {"no model", [](R& r) { r.clear_model(); }, "BAD_RESOURCE_NAME", {"models/NAME"}},
+      {"path as model", [](R& r) { r.set_model("models/../etc"); }, "BAD_RESOURCE_NAME", {"../etc"}},
+      {"no prompt", [](R& r) { r.clear_prompt(); }, "EMPTY_PROMPT", {}},
+      {"no ids", [](R& r) { r.mutable_prompt_token_ids(); }, "EMPTY_PROMPT", {}},
+      {"id too large", [](R& r) { r.mutable_prompt_token_ids()->add_ids(2048); }, "BAD_TOKEN_ID", {"2048"}},
+      {"id negative", [](R& r) { r.mutable_prompt_token_ids()->add_ids(-1); }, "BAD_TOKEN_ID", {"-1"}},
+      {"unset new tokens", [](R& r) { r.clear_max_new_tokens(); }, "BAD_MAX_NEW_TOKENS", {}},
+      {"no new tokens", [](R& r) { r.set_max_new_tokens(0); }, "BAD_MAX_NEW_TOKENS", {"0"}},
+      {"focal zero", [](R& r) { r.add_focal_temperatures(0); }, "BAD_FOCAL_TEMPERATURE", {"0"}},
+      {"focal negative", [](R& r) { r.add_focal_temperatures(-0.5); }, "BAD_FOCAL_TEMPERATURE", {"-0.5"}},
+      {"focal nan", [=](R& r) { r.add_focal_temperatures(nan); }, "BAD_FOCAL_TEMPERATURE", {"nan"}},
+      {"focal inf", [=](R& r) { r.add_focal_temperatures(inf); }, "BAD_FOCAL_TEMPERATURE", {"inf"}},
       {"focal count",
        [](R& r) {
          for (int i = 0; i < 3; ++i) r.add_focal_temperatures(1);
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_FOCAL_TEMPERATURE",
        {"focal_temperature", "3"}},
       {"focal on learned",
@@ -76,30 +51,19 @@ TEST_F(InferenceRefusalsTest, GenerateRefusesByReason) {
          r.set_model("models/learned");
          r.add_focal_temperatures(1);
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_FOCAL_TEMPERATURE",
        {"learned"}},
       {"focal zero of the map",
        [](R& r) { (*r.mutable_overrides())["t"].add_values(0); },
-       grpc::INVALID_ARGUMENT,
        "BAD_FOCAL_TEMPERATURE",
        {"0"}},
-      {"focal without a value",
-       [](R& r) { (*r.mutable_overrides())["t"]; },
-       grpc::INVALID_ARGUMENT,
-       "BAD_FOCAL_TEMPERATURE",
-       {"0"}},
-      {"a setting without a value",
-       [](R& r) { (*r.mutable_overrides())["log-n"]; },
-       grpc::INVALID_ARGUMENT,
-       "BAD_ATTENTION_OVERRIDE",
-       {"0"}},
+      {"focal without a value", [](R& r) { (*r.mutable_overrides())["t"]; }, "BAD_FOCAL_TEMPERATURE", {"0"}},
+      {"a setting without a value", [](R& r) { (*r.mutable_overrides())["log-n"]; }, "BAD_ATTENTION_OVERRIDE", {"0"}},
       {"a list of another setting",
        [](R& r) {
          (*r.mutable_overrides())["log-n"].add_values(64);
          (*r.mutable_overrides())["log-n"].add_values(128);
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE",
        {"2"}},
       {"a setting in both forms",
@@ -107,112 +71,54 @@ TEST_F(InferenceRefusalsTest, GenerateRefusesByReason) {
          r.add_focal_temperatures(1);
          (*r.mutable_overrides())["t"].add_values(1);
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE",
        {"t"}},
       {"unknown setting of the map",
        [](R& r) { (*r.mutable_overrides())["sharpness"].add_values(2); },
-       grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE",
        {"sharpness"}},
       {"unknown attention setting",
        [](R& r) { (*r.mutable_attention_overrides())["sharpness"] = 2; },
-       grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE",
        {}},
       {"log-n of half a token",
        [](R& r) { (*r.mutable_attention_overrides())["log-n"] = 2.5; },
-       grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE",
        {"2.5"}},
       {"full-t without full layers",
        [](R& r) { (*r.mutable_attention_overrides())["full-t"] = 0; },
-       grpc::INVALID_ARGUMENT,
        "BAD_ATTENTION_OVERRIDE",
        {}},
       {"sampling negative",
        [](R& r) { r.mutable_decode_settings()->set_sampling_temperature(-1); },
-       grpc::INVALID_ARGUMENT,
        "BAD_SAMPLING_TEMPERATURE",
        {"-1"}},
       {"sampling nan",
        [=](R& r) { r.mutable_decode_settings()->set_sampling_temperature(nan); },
-       grpc::INVALID_ARGUMENT,
        "BAD_SAMPLING_TEMPERATURE",
        {"nan"}},
-      {"top_p zero",
-       [](R& r) { r.mutable_decode_settings()->set_top_p(0); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOP_P",
-       {"0"}},
-      {"top_p above one",
-       [](R& r) { r.mutable_decode_settings()->set_top_p(1.5); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOP_P",
-       {"1.5"}},
-      {"top_p nan",
-       [=](R& r) { r.mutable_decode_settings()->set_top_p(nan); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOP_P",
-       {"nan"}},
-      {"top_k negative",
-       [](R& r) { r.mutable_decode_settings()->set_top_k(-1); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_TOP_K",
-       {"-1"}},
-      {"min_p above one",
-       [](R& r) { r.mutable_decode_settings()->set_min_p(1.5); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_MIN_P",
-       {"1.5"}},
-      {"empty stop",
-       [](R& r) { r.mutable_decode_settings()->add_stop(""); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_STOP",
-       {"empty"}},
+      {"top_p zero", [](R& r) { r.mutable_decode_settings()->set_top_p(0); }, "BAD_TOP_P", {"0"}},
+      {"top_p above one", [](R& r) { r.mutable_decode_settings()->set_top_p(1.5); }, "BAD_TOP_P", {"1.5"}},
+      {"top_p nan", [=](R& r) { r.mutable_decode_settings()->set_top_p(nan); }, "BAD_TOP_P", {"nan"}},
+      {"top_k negative", [](R& r) { r.mutable_decode_settings()->set_top_k(-1); }, "BAD_TOP_K", {"-1"}},
+      {"min_p above one", [](R& r) { r.mutable_decode_settings()->set_min_p(1.5); }, "BAD_MIN_P", {"1.5"}},
+      {"empty stop", [](R& r) { r.mutable_decode_settings()->add_stop(""); }, "BAD_STOP", {"empty"}},
       {"many stops",
        [](R& r) {
          for (int i = 0; i < 17; ++i) r.mutable_decode_settings()->add_stop("x");
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_STOP",
        {"17"}},
       {"no boundaries",
        [](R& r) { r.mutable_attention_inspection(); },
-       grpc::INVALID_ARGUMENT,
        "BAD_INSPECTION",
        {"attention_inspection.boundaries", "0", "2"}},
-      {"one boundary",
-       [](R& r) { r.mutable_attention_inspection()->add_boundaries(0); },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"1"}},
-      {"boundary below 0",
-       [](R& r) {
-         InspectAt(r, {-1, 2});
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "0", "-1"}},
-      {"boundaries that fall",
-       [](R& r) {
-         InspectAt(r, {0, 2, 1});
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "2", "1"}},
-      {"equal boundaries",
-       [](R& r) {
-         InspectAt(r, {0, 0});
-       },
-       grpc::INVALID_ARGUMENT,
-       "BAD_INSPECTION",
-       {"attention_inspection.boundaries", "1", "0"}},
+      {"one boundary", [](R& r) { r.mutable_attention_inspection()->add_boundaries(0); }, "BAD_INSPECTION", {"1"}},
+      {"boundary below 0", at({-1, 2}), "BAD_INSPECTION", {"attention_inspection.boundaries", "0", "-1"}},
+      {"boundaries that fall", at({0, 2, 1}), "BAD_INSPECTION", {"attention_inspection.boundaries", "2", "1"}},
+      {"equal boundaries", at({0, 0}), "BAD_INSPECTION", {"attention_inspection.boundaries", "1", "0"}},
       {"boundary beyond the prompt",
-       [](R& r) {
-         InspectAt(r, {0, std::numeric_limits<int32_t>::max()});
-       },
-       grpc::INVALID_ARGUMENT,
+       at({0, std::numeric_limits<int32_t>::max()}),
        "BAD_INSPECTION",
        {"attention_inspection.boundaries", "1", "2147483647"}},
       {"no rows",
@@ -220,7 +126,6 @@ TEST_F(InferenceRefusalsTest, GenerateRefusesByReason) {
          InspectAt(r, {0, 1});
          r.mutable_attention_inspection()->set_row_count(0);
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_INSPECTION",
        {"attention_inspection.row_count", "0", "1"}},
       {"more rows than tokens",
@@ -229,7 +134,6 @@ TEST_F(InferenceRefusalsTest, GenerateRefusesByReason) {
          InspectAt(r, {0, 1});
          r.mutable_attention_inspection()->set_row_count(2);
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_INSPECTION",
        {"attention_inspection.row_count", "2", "1"}},
       {"chat without format",
@@ -237,22 +141,21 @@ TEST_F(InferenceRefusalsTest, GenerateRefusesByReason) {
          r.set_prompt_text("Hi.");
          r.mutable_chat();
        },
-       grpc::FAILED_PRECONDITION,
        "MODEL_WITHOUT_CHAT_FORMAT",
-       {"\"a\"", "chat_format.json"}},
+       {"\"a\"", "chat_format.json"},
+       grpc::FAILED_PRECONDITION},
       {"chat with ids",
        [](R& r) {
          r.mutable_prompt_token_ids()->add_ids(5);
          r.mutable_chat();
        },
-       grpc::INVALID_ARGUMENT,
        "BAD_CHAT",
        {}},
       {"text without tokenizer",
        [](R& r) { r.set_model("models/bare"); },
-       grpc::FAILED_PRECONDITION,
        "MODEL_WITHOUT_TOKENIZER",
-       {"bare"}},
+       {"bare"},
+       grpc::FAILED_PRECONDITION},
   };
   for (const Case& c : cases) {
     v1::GenerateRequest request = SmallGenerate();

@@ -1,6 +1,5 @@
 // The Inference service through a client: codes and reasons (table-driven), streams, disconnecting clients, loading.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
@@ -132,9 +131,8 @@ TEST_F(InferenceTest, SpecialTokensInTextsAreText) {
     ASSERT_TRUE(status.ok()) << status.error_message();
     EXPECT_GT(response.token_ids_size(), 3);
     EXPECT_EQ(std::count(response.token_ids().begin(), response.token_ids().end(), end), 0);
-    for (const auto& continuation : response.continuations()) {
+    for (const auto& continuation : response.continuations())
       EXPECT_EQ(std::count(continuation.token_ids().begin(), continuation.token_ids().end(), end), 0);
-    }
   }
 }
 
@@ -229,9 +227,7 @@ TEST_F(InferenceTest, InspectedAttentionIsSentBitForBit) {
     expect_same(response.inspected_attention());
   }
   score.mutable_attention_inspection()->set_row_count(4);
-  v1::ComputeLogLikelihoodsResponse response;
-  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, score, &response)),
-            "BAD_INSPECTION");
+  EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, score)), "BAD_INSPECTION");
 }
 
 TEST_F(InferenceTest, TokenizesAndBack) {
@@ -311,8 +307,7 @@ TEST_F(InferenceTest, LoadsAndUnloadsModels) {
   request.set_directory("missing");
   EXPECT_EQ(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).error_code(), grpc::NOT_FOUND);
 
-  v1::UnloadModelRequest unload;
-  unload.set_name("models/late");
+  auto unload = Named<v1::UnloadModelRequest>("models/late");
   v1::UnloadModelResponse gone;
   ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &gone).ok());
   EXPECT_EQ(Health(channel_, "model/late"), "NOT_SERVING");

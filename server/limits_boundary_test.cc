@@ -51,8 +51,7 @@ TEST_F(LimitsBoundaryTest, BytesOfAMessage) {
        {int64_t{kMessageBytesMax} - 1, int64_t{kMessageBytesMax}, int64_t{kMessageBytesMax} + 1}) {
     request.set_text(std::string(bytes - overhead, 'x'));
     ASSERT_EQ(static_cast<int64_t>(request.ByteSizeLong()), bytes);
-    v1::TokenizeResponse response;
-    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request);
     EXPECT_EQ(status.error_code(), bytes > kMessageBytesMax ? grpc::RESOURCE_EXHAUSTED : grpc::FAILED_PRECONDITION)
         << bytes << ": " << status.error_message();
   }
@@ -110,9 +109,8 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
   std::vector<std::unique_ptr<grpc::health::v1::Health::Stub>> stubs;
   std::vector<std::unique_ptr<Watch>> watches;
   const auto watch = [&](size_t connection) {
-    while (stubs.size() <= connection) {
-      stubs.push_back(grpc::health::v1::Health::NewStub(testing_support::ConnectedChannel(server_->address())));
-    }
+    while (stubs.size() <= connection)
+      stubs.push_back(grpc::health::v1::Health::NewStub(ConnectedChannel(server_->address())));
     Watch& made = *watches.emplace_back(std::make_unique<Watch>());
     made.reader = stubs[connection]->Watch(&made.context, HealthCheckRequest());
     HealthCheckResponse message;
@@ -124,9 +122,8 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
   EXPECT_FALSE(watch(0));
   EXPECT_EQ(watches.back()->reader->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
   watches.pop_back();
-  for (size_t i = kHealthWatchesOfConnectionMax; i < kHealthWatchesMax; ++i) {
+  for (size_t i = kHealthWatchesOfConnectionMax; i < kHealthWatchesMax; ++i)
     ASSERT_TRUE(watch(1 + i / (kHealthWatchesOfConnectionMax - 1))) << i;
-  }
   ASSERT_TRUE(watch(100)) << "a newcomer";
   const grpc::Status ended = watches[0]->reader->Finish();
   EXPECT_EQ(ended.error_code(), grpc::RESOURCE_EXHAUSTED) << ended.error_message();
@@ -143,8 +140,7 @@ TEST_F(LimitsBoundaryTest, HealthWatches) {
 TEST_F(LimitsBoundaryTest, Watches) {
   control_->Hold();
   const v1::Job submitted = Submitted(SmallJob());
-  v1::WatchJobRequest request;
-  request.set_name(submitted.name());
+  const auto request = Named<v1::WatchJobRequest>(submitted.name());
   struct Watch {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReader<v1::WatchJobResponse>> reader;
@@ -153,9 +149,7 @@ TEST_F(LimitsBoundaryTest, Watches) {
   std::vector<std::unique_ptr<v1::Evaluation::Stub>> stubs;
   std::vector<std::unique_ptr<Watch>> watches;
   for (size_t i = 0; i < kWatchesMax; ++i) {
-    if (i % 500 == 0) {
-      stubs.push_back(v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address())));
-    }
+    if (i % 500 == 0) stubs.push_back(v1::Evaluation::NewStub(ConnectedChannel(server_->address())));
     Watch& watch = *watches.emplace_back(std::make_unique<Watch>());
     watch.reader = stubs.back()->WatchJob(&watch.context, request);
     v1::WatchJobResponse message;
@@ -221,8 +215,7 @@ TEST_F(LimitsBoundaryTest, Continuations) {
     request.set_model("models/a");
     request.set_prompt_text("Find the key");
     for (int64_t i = 0; i < count; ++i) request.add_continuations()->set_text(absl::StrCat(" ", i));
-    v1::ComputeLogLikelihoodsResponse response;
-    return Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request, &response);
+    return Ask(*inference_, &v1::Inference::Stub::ComputeLogLikelihoods, request);
   });
 }
 

@@ -1,7 +1,6 @@
 // docs/limits.md and the code have the same numbers, and every limit of its tables has a test. Method: table rows are found
 // by the prefix of their first column, and the number is compared with the constant.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
@@ -135,7 +134,7 @@ std::vector<std::string> RowsOf(const std::string& document, const std::string& 
 }
 
 TEST(LimitsTest, EveryRowHasTheNumberOfTheCodeAndATest) {
-  const std::string document = testing_support::ReadFile("docs/limits.md");
+  const std::string document = ReadFile("docs/limits.md");
   ASSERT_NE(document, "");
   std::vector<std::string> rows = RowsOf(document, "Jobs");
   for (const std::string& row : RowsOf(document, "Calls")) rows.push_back(row);
@@ -150,14 +149,13 @@ TEST(LimitsTest, EveryRowHasTheNumberOfTheCodeAndATest) {
   }
   for (const Row& limit : limits) {
     EXPECT_EQ(InDocument(document, limit.name), limit.value) << limit.name;
-    EXPECT_THAT(testing_support::ReadFile(limit.source), testing::HasSubstr(absl::StrCat("(", limit.test, ")")))
-        << limit.name;
+    EXPECT_THAT(ReadFile(limit.source), testing::HasSubstr(absl::StrCat("(", limit.test, ")"))) << limit.name;
   }
 }
 
 // The quota of gRPC's own buffers has no test: what counts against it is gRPC's decision.
 TEST(LimitsTest, EveryLimitOfAConnectionHasATest) {
-  const std::string document = testing_support::ReadFile("docs/network.md");
+  const std::string document = ReadFile("docs/network.md");
   constexpr char kBoundary[] = "server/limits_boundary_test.cc", kTimeouts[] = "server/connection_timeouts_test.cc";
   constexpr char kGate[] = "server/front/frame_gate_test.cc", kFront[] = "server/front/front_test.cc";
   const ConnectionTimeouts timeouts;
@@ -203,12 +201,12 @@ TEST(LimitsTest, EveryLimitOfAConnectionHasATest) {
   for (const auto& limit : limits) {
     EXPECT_THAT(document, testing::ContainsRegex(absl::StrCat("\n\\| ", limit.name, "[^|]*\\| ", limit.value)));
     if (limit.source == nullptr) continue;
-    EXPECT_THAT(testing_support::ReadFile(limit.source), testing::HasSubstr(absl::StrCat("(", limit.test, ")")));
+    EXPECT_THAT(ReadFile(limit.source), testing::HasSubstr(absl::StrCat("(", limit.test, ")")));
   }
 }
 
 TEST(LimitsTest, ThreadsOfThePools) {
-  const std::string document = testing_support::ReadFile("docs/limits.md");
+  const std::string document = ReadFile("docs/limits.md");
   const std::pair<const char*, int64_t> pools[] = {{"control", kControlThreads},
                                                    {"submit", kSubmitThreads},
                                                    {"change", kChangeThreads},

@@ -12,7 +12,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "server/front/listen_address.h"
@@ -136,9 +135,8 @@ absl::Status ProbeListener(const std::string& address, bool has_tls, int timeout
 absl::Status ProbeServer(const std::function<void(int)>& serve, int timeout_ms) {
   constexpr char kItself[] = "the server behind the listener";
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
     return Failed(kItself, "probed", errno);
-  }
   serve(ends[1]);
   const absl::Status status = CallHealth(kItself, ends[0], timeout_ms);
   close(ends[0]);

@@ -3,7 +3,6 @@
 #include "server/listener_watchdog.h"
 
 #include <arpa/inet.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>

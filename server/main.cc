@@ -17,7 +17,6 @@
 #include "CLI/App.hpp"
 #include "CLI/Config.hpp"
 #include "CLI/Formatter.hpp"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/code_version.h"
 #include "base/exceptions.h"
@@ -117,9 +116,8 @@ LogLevel ToLogLevel(const std::string& name) {
 absl::Status AddModels(const std::vector<std::string>& texts, ServerOptions* options) {
   for (const std::string& text : texts) {
     const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
       return InvalidArgument("--model=", text, " is not --model=NAME=DIR");
-    }
     const std::string name = text.substr(0, equals);
     const absl::Status good = CheckModelName(name);
     if (!good.ok()) return good;
@@ -183,9 +181,8 @@ int Serve(ServerOptions options, const LogTarget& log, const std::string& port_f
     FlushLog(kFlushMs);
     std::_Exit(kFailed);
   };
-  if (const absl::Status threads = CheckThreadsAreLeft(ThreadsNeeded(options)); !threads.ok()) {
+  if (const absl::Status threads = CheckThreadsAreLeft(ThreadsNeeded(options)); !threads.ok())
     return Complain(kFailed, absl::StrCat("cannot start: ", threads.message()));
-  }
   options.exits_after_failure = true;
   const std::terminate_handler terminate = std::set_terminate(EndStart);
   absl::StatusOr<std::unique_ptr<Server>> server =
@@ -238,6 +235,17 @@ void AddFile(CLI::App& app, const char* name, std::string* target, const char* h
   app.add_option(name, *target, help)->type_name("FILE");
 }
 
+template <typename T>
+void AddNumber(CLI::App& app, const char* name, T& target, const CLI::Range& range, const char* help,
+               const char* type = "N") {
+  app.add_option(name, target, help)->capture_default_str()->check(Quiet(range))->type_name(type);
+}
+
+CLI::Option* AddWord(CLI::App& app, const char* name, std::string& target, const std::vector<std::string>& words,
+                     const char* type, const char* help) {
+  return app.add_option(name, target, help)->check(Quiet(CLI::IsMember(words)))->type_name(type);
+}
+
 void AddModelFlags(CLI::App& app, Flags& flags) {
   ServerOptions& options = flags.options;
   app.add_option("--db", options.database_path, "Results database; created if missing, one daemon per file")
@@ -270,15 +278,11 @@ void AddWorkerFlags(CLI::App& app, ServerOptions& options) {
                  "Run the models on these daemons; a HOST may have many addresses, and workers may join and leave it. "
                  "--model=NAME=DIR is then read for its tokenizer alone (docs/scale.md)")
       ->type_name("HOST:PORT,..");
-  app.add_option("--workers-in-flight", options.workers.in_flight, "Concurrent samples of one worker")
-      ->capture_default_str()
-      ->check(Quiet(CLI::Range(1, 1024)))
-      ->type_name("N");
-  app.add_option("--workers-tls-ca", options.workers.tls_ca_file,
-                 "Reach the workers over TLS, and trust this authority (PEM)")
-      ->type_name("FILE");
-  app.add_option("--workers-token-file", options.workers.token_file, "Send the token in FILE to the workers")
-      ->type_name("FILE");
+  AddNumber(app, "--workers-in-flight", options.workers.in_flight, CLI::Range(1, 1024),
+            "Concurrent samples of one worker");
+  AddFile(app, "--workers-tls-ca", &options.workers.tls_ca_file,
+          "Reach the workers over TLS, and trust this authority (PEM)");
+  AddFile(app, "--workers-token-file", &options.workers.token_file, "Send the token in FILE to the workers");
   app.add_flag("--allow-mixed", options.workers.allow_mixed,
                "Accept workers of several backends and instruction sets, whose bits may differ");
 }
@@ -292,7 +296,7 @@ void AddServingFlags(CLI::App& app, Flags& flags) {
   app.add_option("--metrics-listen", options.metrics_address,
                  "Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; port 0 binds a free one")
       ->type_name("ADDRESS");
-  app.add_option("--port-file", flags.port_file, "Write the bound port to FILE once serving")->type_name("FILE");
+  AddFile(app, "--port-file", &flags.port_file, "Write the bound port to FILE once serving");
   AddFile(app, "--tls-cert", &options.protection.tls_certificate, "Serve TLS with this certificate chain (PEM)");
   AddFile(app, "--tls-key", &options.protection.tls_key, "Private key of --tls-cert (PEM)");
   AddFile(app, "--tls-client-ca", &options.protection.tls_client_ca,
@@ -316,13 +320,10 @@ void AddDeviceFlags(CLI::App& app, Flags& flags) {
                  "--model=NAME=DIR@cuda:1 places one model (docs/scale.md)")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--dtype", options.model.dtype, "Number format, f32 or bf16; default: the device's native one")
-      ->check(Quiet(CLI::IsMember({"f32", "bf16"})))
-      ->type_name("NAME");
-  app.add_option("--tokenizer-rules", flags.tokenizer_rules,
-                 "Tokens as transformers 4 or 5 makes them, where a tokenizer's files are read differently by these")
-      ->check(Quiet(CLI::IsMember({"4", "5"})))
-      ->type_name("4|5");
+  AddWord(app, "--dtype", options.model.dtype, {"f32", "bf16"}, "NAME",
+          "Number format, f32 or bf16; default: the device's native one");
+  AddWord(app, "--tokenizer-rules", flags.tokenizer_rules, {"4", "5"}, "4|5",
+          "Tokens as transformers 4 or 5 makes them, where a tokenizer's files are read differently by these");
   Repeatable(
       app.add_option(
           "--ignore-config-key", options.model.ignored_config_keys,
@@ -334,13 +335,10 @@ void AddDeviceFlags(CLI::App& app, Flags& flags) {
       ->type_name("NAME");
   app.add_flag("--cuda-graphs", options.model.cuda_graphs,
                "On a GPU, queue a decode step as one CUDA graph. Does not affect answers");
-  for (const KernelFlag& flag : KernelFlags()) {
+  for (const KernelFlag& flag : KernelFlags())
     app.add_option(absl::StrCat("--", flag.name), options.model.*flag.value, flag.help)->type_name("NAME");
-  }
-  app.add_option("--threads", options.model.threads, "Threads per model, at most 1024; 0 means one per processor")
-      ->capture_default_str()
-      ->check(Quiet(CLI::Range(0, 1024)))
-      ->type_name("N");
+  AddNumber(app, "--threads", options.model.threads, CLI::Range(0, 1024),
+            "Threads per model, at most 1024; 0 means one per processor");
 }
 
 void AddEngineFlags(CLI::App& app, Flags& flags) {
@@ -349,21 +347,16 @@ void AddEngineFlags(CLI::App& app, Flags& flags) {
                  "Prompt tokens per step; default: 512 on a CPU, 8192 on a GPU. Does not affect answers")
       ->check(Quiet(CLI::Range(int64_t{1}, int64_t{1} << 20)))
       ->type_name("N");
-  app.add_option("--prefix-cache", flags.prefix_cache,
-                 "Reuse the keys and values of shared contexts; does not affect answers")
-      ->capture_default_str()
-      ->check(Quiet(CLI::IsMember({"on", "off"})))
-      ->type_name("on|off");
+  AddWord(app, "--prefix-cache", flags.prefix_cache, {"on", "off"}, "on|off",
+          "Reuse the keys and values of shared contexts; does not affect answers")
+      ->capture_default_str();
   app.add_option("--kv-cache-bytes", options.engine.kv_cache_bytes,
                  "KV cache per model, such as 4GB; 0 means four full contexts, but at most a quarter of free memory")
       ->capture_default_str()
       ->transform(Quiet(CLI::AsSizeValue(/*kb_is_1000=*/false)))
       ->type_name("BYTES");
-  app.add_option("--batch-size-max", options.engine.batch_size_max,
-                 "Maximum decode batch size; does not affect answers")
-      ->capture_default_str()
-      ->check(Quiet(CLI::Range(int64_t{1}, int64_t{4096})))
-      ->type_name("N");
+  AddNumber(app, "--batch-size-max", options.engine.batch_size_max, CLI::Range(int64_t{1}, int64_t{4096}),
+            "Maximum decode batch size; does not affect answers");
   app.add_option("--in-flight", options.in_flight,
                  "Concurrent samples of a job; default: 8 for each copy of a model, 64 with --workers. Does not "
                  "affect answers")
@@ -374,18 +367,13 @@ void AddEngineFlags(CLI::App& app, Flags& flags) {
 void AddLogFlags(CLI::App& app, Flags& flags) {
   AddFile(app, "--log-file", &flags.log.file,
           "Append log lines to FILE instead of standard error; reopened when it is renamed");
-  app.add_option("--log-format", flags.log_format, "text or json, one object a line")
-      ->capture_default_str()
-      ->check(Quiet(CLI::IsMember({"text", "json"})))
-      ->type_name("NAME");
-  app.add_option("--log-level", flags.log_level, "debug (a line a sample), info, warning or error")
-      ->capture_default_str()
-      ->check(Quiet(CLI::IsMember({"debug", "info", "warning", "error"})))
-      ->type_name("NAME");
-  app.add_option("--shutdown-grace", flags.grace_seconds, "Seconds for active calls after SIGTERM")
-      ->capture_default_str()
-      ->check(Quiet(CLI::Range(0, 3600)))
-      ->type_name("S");
+  AddWord(app, "--log-format", flags.log_format, {"text", "json"}, "NAME", "text or json, one object a line")
+      ->capture_default_str();
+  AddWord(app, "--log-level", flags.log_level, {"debug", "info", "warning", "error"}, "NAME",
+          "debug (a line a sample), info, warning or error")
+      ->capture_default_str();
+  AddNumber(app, "--shutdown-grace", flags.grace_seconds, CLI::Range(0, 3600), "Seconds for active calls after SIGTERM",
+            "S");
 }
 
 int Main(int argc, char** argv) {

@@ -43,9 +43,8 @@ ProcessUsage ReadProcessUsage() {
   ProcessUsage usage;
   long resident_pages = 0;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> statm(std::fopen("/proc/self/statm", "r"), std::fclose);
-  if (statm != nullptr && std::fscanf(statm.get(), "%*s %ld", &resident_pages) == 1) {
+  if (statm != nullptr && std::fscanf(statm.get(), "%*s %ld", &resident_pages) == 1)
     usage.resident_bytes = resident_pages * sysconf(_SC_PAGESIZE);
-  }
   usage.descriptor_count = CountEntries("/proc/self/fd") - 1;  // without the one that reads the directory
   usage.thread_count = CountEntries("/proc/self/task");
   rlimit limit = {};
@@ -85,9 +84,8 @@ class Families {
     ClientMetric::Histogram& histogram = Add(name, help, MetricType::Histogram, std::move(labels)).histogram;
     for (size_t i = 0; i < latency.counts.size(); ++i) {
       histogram.sample_count += latency.counts[i];
-      if (i < kLatencyBoundsSeconds.size()) {
+      if (i < kLatencyBoundsSeconds.size())
         histogram.bucket.push_back({histogram.sample_count, kLatencyBoundsSeconds[i]});
-      }
     }
     histogram.sample_sum = latency.seconds;
   }
@@ -179,12 +177,10 @@ void AddModel(const std::string& label, const ModelTotals& model, Families& out)
 void AddModels(const MetricsSources& sources, Families& out) {
   const int64_t now_us = sources.clock->MonotonicMicros();
   std::map<std::string, ModelTotals> totals;  // by label
-  for (const std::shared_ptr<HostedModel>& model : sources.host->List()) {
+  for (const std::shared_ptr<HostedModel>& model : sources.host->List())
     totals[sources.host->labels().Of(model->name)].Add(*model, sources.gate->QueueOf(model->name), now_us);
-  }
-  for (const ModelHost::OffModel& model : sources.host->Off()) {
+  for (const ModelHost::OffModel& model : sources.host->Off())
     totals[sources.host->labels().Of(model.name)].is_serving = false;
-  }
   for (const auto& [label, model] : totals) AddModel(label, model, out);
 }
 
@@ -207,9 +203,8 @@ void AddJobs(const MetricsSources& sources, Families& out) {
 
   std::map<std::string, std::pair<int64_t, int64_t>> by_model;  // answered, failed
   const SampleCounts::Counts samples = sources.jobs->sample_counts().Get();
-  for (const auto& [key, count] : samples) {
+  for (const auto& [key, count] : samples)
     (key.second.empty() ? by_model[key.first].first : by_model[key.first].second) += count;
-  }
   constexpr char kSamples[] = "Samples recorded by this process.";
   for (const auto& [label, counted] : by_model) {
     out.Counter("varifocal_samples_total", kSamples, {{"model", label}, {"outcome", "answered"}}, counted.first);

@@ -1,7 +1,6 @@
 // Models that have copies on several devices, as callers, operators and the client see them while devices fail. Method: copies
 // with fake engines behind a server.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <future>
@@ -27,19 +26,13 @@ class CopiesTest : public MetricsTest {
  protected:
   void SetUp() override {
     MetricsTest::SetUp();
-    server_.reset();
     options_.model_factory = MakeFakeModelFactory(control_, [this](const std::string& name) -> std::unique_ptr<Engine> {
       std::vector<ReplicatedEngine::Copy> copies;
-      for (const char* device : {"cuda:0", "cuda:1"}) {
+      for (const char* device : {"cuda:0", "cuda:1"})
         copies.push_back({device, std::make_unique<FakeEngine>(control_, absl::StrCat(name, " on ", device))});
-      }
       return *ReplicatedEngine::Create(name, std::move(copies));
     });
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    channel_ = testing_support::ConnectedChannel(server_->address(), {});
-    inference_ = v1::Inference::NewStub(channel_);
+    Start();
   }
   void Lose(const std::string& copy) {
     control_->SetFault(
@@ -47,13 +40,12 @@ class CopiesTest : public MetricsTest {
   }
   v1::Model ModelA() {
     v1::Model model;
-    v1::GetModelRequest request;
-    request.set_name("models/a");
+    const auto request = Named<v1::GetModelRequest>("models/a");
     EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::GetModel, request, &model).ok());
     return model;
   }
   std::string Shown() {
-    const auto ran = testing_support::RunProcess("varifocal", {"models", "a", "--daemon=" + server_->address()});
+    const auto ran = RunProcess("varifocal", {"models", "a", "--daemon=" + server_->address()});
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     return ran.out;
   }
@@ -92,9 +84,8 @@ TEST_F(CopiesTest, ALostOneIsShownAndTheModelServes) {
 TEST_F(CopiesTest, TheGateLetsInWhatItsCopiesTake) {
   control_->Hold();
   std::vector<std::future<grpc::Status>> calls;
-  for (int i = 0; i < 2 * kEngineCallsMax + 3; ++i) {
+  for (int i = 0; i < 2 * kEngineCallsMax + 3; ++i)
     calls.push_back(std::async(std::launch::async, [this] { return Generate(SmallGenerate()); }));
-  }
   while (control_->started_count() < 2 * kEngineCallsMax ||
          Scrape()["varifocal_calls_active"] < 2 * kEngineCallsMax + 3) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

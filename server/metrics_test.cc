@@ -4,7 +4,6 @@
 #include "server/metrics.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <future>
@@ -57,9 +56,8 @@ TEST_F(MetricsTest, CountsWhatCallsAndJobsDid) {
   EXPECT_EQ(samples("a", "answered") + samples("b", "answered"), 14);
   EXPECT_EQ(samples("a", "failed") + samples("b", "failed"), 2);
   double failed = 0;
-  for (const char* model : {"a", "b"}) {
+  for (const char* model : {"a", "b"})
     failed += values[absl::StrCat("varifocal_sample_errors_total{model=\"", model, "\",reason=\"NUMERIC_ERROR\"}")];
-  }
   EXPECT_EQ(failed, 2);
   EXPECT_EQ(values["varifocal_jobs{state=\"succeeded\"}"], 1);
   EXPECT_EQ(values["varifocal_jobs{state=\"queued\"}"], 0);
@@ -78,23 +76,15 @@ TEST_F(MetricsTest, CountsWhatCallsAndJobsDid) {
 
 // A request that cannot be parsed is counted with the status that the client gets, not with gRPC's own.
 TEST_F(MetricsTest, CountsTheStatusThatIsSent) {
-  grpc::GenericStub stub(channel_);
-  grpc::Slice slice("\xff");
-  grpc::ByteBuffer in(&slice, 1), out;
-  grpc::ClientContext context;
-  std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, "/varifocal.v1.Evaluation/GetJob", grpc::StubOptions(), &in, &out,
-                 [&done](grpc::Status status) { done.set_value(std::move(status)); });
-  ASSERT_EQ(done.get_future().get().error_code(), grpc::INVALID_ARGUMENT);
+  ASSERT_EQ(AskBytes(channel_, "/varifocal.v1.Evaluation/GetJob", "\xff").error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(ScrapeWhenIdle()["varifocal_calls_total{method=\"Evaluation/GetJob\",code=\"INVALID_ARGUMENT\"}"], 1);
 }
 
 TEST_F(MetricsTest, WaitingCallsAreSeen) {
   control_->Hold();
   std::vector<std::future<grpc::Status>> calls;
-  for (int i = 0; i < kEngineCallsMax + 3; ++i) {
+  for (int i = 0; i < kEngineCallsMax + 3; ++i)
     calls.push_back(std::async(std::launch::async, [this] { return Generate(SmallGenerate()); }));
-  }
   std::map<std::string, double> values;
   do {
     values = Scrape();
@@ -176,7 +166,7 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
   EXPECT_FALSE(Generate(unknown).ok());
   const std::set<std::string> names = Names(Scrape());
 
-  ASSIGN_OR_FAIL(const auto dashboard, ParseJson(testing_support::ReadFile("deploy/grafana/varifocal.json")));
+  ASSIGN_OR_FAIL(const auto dashboard, ParseJson(ReadFile("deploy/grafana/varifocal.json")));
   const std::regex name("(varifocal|process)_[a-z_]+");
   std::set<std::string> asked;
   int query_count = 0;
@@ -192,7 +182,7 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
   EXPECT_GE(query_count, 15);
   for (const std::string& one : asked) EXPECT_EQ(names.count(one), 1u) << one;
   // And it shows each family, but those that other panels imply.
-  const std::string document = testing_support::ReadFile("docs/metrics.md");
+  const std::string document = ReadFile("docs/metrics.md");
   for (const std::string& one : names) {
     const std::string family = std::regex_replace(one, std::regex("_(bucket|sum|count)$"), "");
     EXPECT_THAT(document, HasSubstr("`" + family + "`")) << "docs/metrics.md lists every family";
@@ -201,17 +191,7 @@ TEST_F(MetricsTest, TheDashboardAsksForFamiliesThatExist) {
 
 // Anyone may call a method that does not exist, by any name.
 TEST_F(MetricsTest, MethodsThatDoNotExistAreOneLabel) {
-  const auto call = [this](const std::string& method) {
-    grpc::GenericStub stub(channel_);
-    grpc::ByteBuffer in, out;
-    const grpc::Slice empty("");
-    in = grpc::ByteBuffer(&empty, 1);
-    grpc::ClientContext context;
-    std::promise<grpc::Status> done;
-    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
-                   [&done](grpc::Status status) { done.set_value(std::move(status)); });
-    return done.get_future().get().error_code();
-  };
+  const auto call = [this](const std::string& method) { return AskBytes(channel_, method, "").error_code(); };
   call("/varifocal.v1.made/up");
   const size_t before = Scrape().size();
   for (int i = 0; i < 50; ++i) {
@@ -230,7 +210,7 @@ TEST(EndpointOffTest, OneBadEndpointStopsNoOtherModel) {
   SetLogLevel(LogLevel::kError);
   FaultyServer endpoint({});
   endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kPromptCount}));
-  testing_support::TemporaryDirectory directory;
+  TemporaryDirectory directory;
   ServerOptions options;
   options.database_path = directory.File("results.db");
   options.models = {{"a", "fake"}};
@@ -305,7 +285,7 @@ TEST(EndpointOffTest, OneThatIsUnloadedIsNotTriedAgain) {
   SetLogLevel(LogLevel::kError);
   FaultyServer endpoint({});
   endpoint.FailNext(std::vector<FaultyServer::Scripted>(1000, {FaultyServer::Fault::kPromptCount}));
-  testing_support::TemporaryDirectory directory;
+  TemporaryDirectory directory;
   ServerOptions options;
   options.models = {{"a", "fake"}};
   options.model_factory = MakeFakeModelFactory(std::make_shared<FakeEngineControl>());
@@ -315,8 +295,7 @@ TEST(EndpointOffTest, OneThatIsUnloadedIsNotTriedAgain) {
   options.database_path = directory.File("results.db");
   ASSIGN_OR_FAIL(const auto started, Server::Start(options));
   const auto stub = v1::Inference::NewStub(started->InProcessChannel());
-  v1::UnloadModelRequest unload;
-  unload.set_name("models/far");
+  const auto unload = Named<v1::UnloadModelRequest>("models/far");
   v1::UnloadModelResponse unloaded;
   EXPECT_TRUE(Ask(*stub, &v1::Inference::Stub::UnloadModel, unload, &unloaded).ok());
   v1::ListModelsResponse models;

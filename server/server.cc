@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "base/code_version.h"
 #include "base/exceptions.h"
 #include "base/files.h"
@@ -381,9 +380,8 @@ void Server::Parts::Serve() {
   SetHealth(v1::Evaluation::service_full_name(), true);
   for (const auto& model : host->List()) SetHealth(HealthName(model->name), true);
   for (const auto& model : host->Off()) SetHealth(HealthName(model.name), false);
-  if (front != nullptr) {
+  if (front != nullptr)
     front->Start([grpc_server = grpc_server.get()](int fd) { grpc::AddInsecureChannelFromFd(grpc_server, fd); });
-  }
   if (jobs != nullptr) jobs->Start();
 }
 

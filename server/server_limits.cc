@@ -75,14 +75,12 @@ int ConnectionsMax() {
 
 absl::StatusOr<uint64_t> RaiseDescriptorLimit() {
   rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return Internal("cannot read the limit of open files: ", std::strerror(errno));
-  }
   if (limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
       return Internal("cannot raise the limit of open files to ", limit.rlim_max, ": ", std::strerror(errno));
-    }
   }
   return limit.rlim_cur;
 }

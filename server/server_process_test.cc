@@ -3,7 +3,6 @@
 // answered once.
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,10 +32,6 @@ namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
 
 constexpr char kDaemon[] = "varifocald";
 constexpr int kSampleCount = 24;
@@ -48,7 +43,7 @@ class DaemonTest : public testing::Test {
   }
 
   static std::string Submit(const std::string& address, const std::string& model = "models/baseline") {
-    const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
+    const auto stub = v1::Evaluation::NewStub(ConnectedChannel(address));
     v1::SubmitJobRequest request;
     v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
     suite->set_name("small");
@@ -64,7 +59,7 @@ class DaemonTest : public testing::Test {
   }
 
   static v1::Job WaitFor(const std::string& address, const std::string& name, int done_count) {
-    const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
+    const auto stub = v1::Evaluation::NewStub(ConnectedChannel(address));
     v1::GetJobRequest request;
     request.set_name(name);
     v1::Job job;
@@ -141,7 +136,7 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
     fcntl(ends[1], F_SETPIPE_SZ, 4096);
     const std::string port_file = directory_.File(absl::StrCat("port", reader_leaves));
     std::vector<std::string> arguments = Arguments();
-    arguments.insert(arguments.begin(), testing_support::ProgramPath(kDaemon));
+    arguments.insert(arguments.begin(), ProgramPath(kDaemon));
     arguments[1] = absl::StrCat("--db=", directory_.File(absl::StrCat("log", reader_leaves, ".db")));
     arguments.push_back("--listen=127.0.0.1:0");
     arguments.push_back(absl::StrCat("--port-file=", port_file));
@@ -160,12 +155,12 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
     std::string port;
     for (int i = 0; i < 6000 && port.empty(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      port = testing_support::ReadFile(port_file);
+      port = ReadFile(port_file);
     }
     ASSERT_NE(port, "");
     const std::string address = absl::StrCat("127.0.0.1:", absl::StripSuffix(port, "\n"));
     // Every such request is a line of more than 100 bytes, which the protobuf library writes.
-    const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
+    const auto stub = v1::Evaluation::NewStub(ConnectedChannel(address));
     v1::GetJobRequest not_utf8;
     not_utf8.set_name("\xff");
     for (int i = 0; i < 60; ++i) {
@@ -188,7 +183,7 @@ TEST_F(DaemonTest, AReaderOfTheLogThatStopsOrLeavesStopsNothing) {
 // A job on a model loaded by a call continues automatically after the daemon was killed.
 TEST_F(DaemonTest, ModelsOfCallsSurviveADeath) {
   const auto load = [](const std::string& address) {
-    const auto stub = v1::Inference::NewStub(testing_support::ConnectedChannel(address));
+    const auto stub = v1::Inference::NewStub(ConnectedChannel(address));
     v1::LoadModelRequest request;
     request.set_model_id("called");
     request.set_directory("models/focal-constant");
@@ -231,7 +226,7 @@ TEST_F(DaemonTest, TermEndsAStartAtOnce) {
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string file(8, '\0');
   file[0] = header.size();
-  testing_support::WriteFile(model + "/model.safetensors", file + header);
+  WriteFile(model + "/model.safetensors", file + header);
   ASSERT_EQ(truncate((model + "/model.safetensors").c_str(), static_cast<off_t>(8 + header.size()) + bytes), 0);
   DaemonProcess daemon({absl::StrCat("--db=", directory_.File("r.db")), absl::StrCat("--model=m=", model)});
   ASSERT_TRUE(daemon.WaitForFile(directory_.File("r.db"), 60)) << daemon.Errors();
@@ -259,7 +254,7 @@ TEST_F(DaemonTest, RefusesInOneSentence) {
   ASSERT_NE(address, "");
   const std::string db = absl::StrCat("--db=", directory_.File("new.db"));
   const std::string model = "--model=m=models/baseline";
-  testing_support::WriteFile(directory_.File("text.db"), "this is no database, it only looks like a file");
+  WriteFile(directory_.File("text.db"), "this is no database, it only looks like a file");
   struct Case {
     std::vector<std::string> arguments;
     int exit_code;
@@ -305,7 +300,7 @@ TEST_F(DaemonTest, RefusesInOneSentence) {
 // signal, and never a process that stays. Threads are limited for a user other than root alone.
 TEST_F(DaemonTest, StartsWithTooFewThreadsOrTooLittleMemory) {
   const std::string daemon = directory_.File("varifocald");
-  std::filesystem::copy_file(testing_support::ProgramPath(kDaemon), daemon);
+  std::filesystem::copy_file(ProgramPath(kDaemon), daemon);
   std::filesystem::copy("models/baseline", directory_.File("model"), std::filesystem::copy_options::recursive);
   std::filesystem::permissions(directory_.path(), std::filesystem::perms::all);
   std::vector<std::string> limits = {"-v 200000", "-v 400000", "-v 600000", "-v 900000"};
@@ -321,7 +316,7 @@ TEST_F(DaemonTest, StartsWithTooFewThreadsOrTooLittleMemory) {
         absl::StrCat("ulimit ", limit, "; ", as_other, daemon, " --db=", directory_.File(absl::StrCat(name, ".db")),
                      " --model=a=", directory_.File("model"),
                      " --threads=1 --kv-cache-bytes=64000000 --port-file=", port, " --listen=127.0.0.1:0");
-    testing_support::BackgroundProcess process("/bin/sh", {"-c", command});
+    BackgroundProcess process("/bin/sh", {"-c", command});
     if (process.WaitForFile(port, 60)) process.Signal(SIGTERM);
     const int code = process.Wait(40);
     const std::string errors = process.Errors();
@@ -335,12 +330,11 @@ TEST_F(DaemonTest, StartsWithTooFewThreadsOrTooLittleMemory) {
 // Without standard error its number would be that of the lock file.
 TEST_F(DaemonTest, ClosedStandardStreamsAreNoFiles) {
   const std::string port = directory_.File("port");
-  const std::string command =
-      absl::StrCat("exec ", testing_support::ProgramPath(kDaemon), " ", absl::StrJoin(Arguments(), " "),
-                   " --listen=127.0.0.1:0 --port-file=", port, " <&- >&- 2>&-");
-  testing_support::BackgroundProcess process("/bin/sh", {"-c", command});
+  const std::string command = absl::StrCat("exec ", ProgramPath(kDaemon), " ", absl::StrJoin(Arguments(), " "),
+                                           " --listen=127.0.0.1:0 --port-file=", port, " <&- >&- 2>&-");
+  BackgroundProcess process("/bin/sh", {"-c", command});
   ASSERT_TRUE(process.WaitForFile(port, 60));
-  EXPECT_EQ(testing_support::ReadFile(directory_.File("r.db.lock")), absl::StrCat(process.pid(), "\n"));
+  EXPECT_EQ(ReadFile(directory_.File("r.db.lock")), absl::StrCat(process.pid(), "\n"));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(60), 0);
 }

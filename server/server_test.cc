@@ -27,22 +27,19 @@ TEST_F(ServerTest, MessagesAboveTheCapAreRefused) {
   request.set_model("models/bare");
   for (const int64_t bytes : {int64_t{5} << 20, (int64_t{16} << 20) - 64, (int64_t{16} << 20) + 1}) {
     request.set_text(std::string(bytes, 'x'));
-    v1::TokenizeResponse response;
-    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request, &response);
+    const grpc::Status status = Ask(*inference_, &v1::Inference::Stub::Tokenize, request);
     EXPECT_EQ(status.error_code(), bytes > kMessageBytesMax ? grpc::RESOURCE_EXHAUSTED : grpc::FAILED_PRECONDITION)
         << bytes;
   }
 }
 
 TEST_F(ServerTest, HealthFollowsLifeAndShutdownEndsWatches) {
-  for (const char* name : {"", "varifocal.v1.Inference", "varifocal.v1.Evaluation", "model/a", "model/learned"}) {
+  for (const char* name : {"", "varifocal.v1.Inference", "varifocal.v1.Evaluation", "model/a", "model/learned"})
     EXPECT_EQ(Health(channel_, name), "SERVING") << name;
-  }
   EXPECT_EQ(Health(channel_, "model/nobody"), "error 5");
   control_->Hold();
   const v1::Job submitted = Submitted(SmallJob());
-  v1::WatchJobRequest watch;
-  watch.set_name(submitted.name());
+  const auto watch = Named<v1::WatchJobRequest>(submitted.name());
   grpc::ClientContext context;
   const auto reader = evaluation_->WatchJob(&context, watch);
   v1::WatchJobResponse message;
@@ -73,9 +70,8 @@ TEST_F(ServerTest, AWatcherThatReadsLaterReceivesTheLastStateAfterAShutdown) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8192);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(server_->address(), arguments));
-  v1::WatchJobRequest watch;
-  watch.set_name(submitted.job().name());
+  const auto stub = v1::Evaluation::NewStub(ConnectedChannel(server_->address(), arguments));
+  const auto watch = Named<v1::WatchJobRequest>(submitted.job().name());
   grpc::ClientContext context;
   const auto reader = stub->WatchJob(&context, watch);
   reader->WaitForInitialMetadata();  // with the first bytes of the message
@@ -104,10 +100,8 @@ TEST_F(ServerTest, ShutdownCancelsCallsWhenTheGraceIsOver) {
 
 TEST_F(ServerTest, TheChannelInsideThisProcessIsTheSameServer) {
   const auto stub = v1::Inference::NewStub(server_->InProcessChannel());
-  v1::GetModelRequest request;
-  request.set_name("models/a");
-  v1::Model model;
-  ASSERT_TRUE(Ask(*stub, &v1::Inference::Stub::GetModel, request, &model).ok());
+  const auto request = Named<v1::GetModelRequest>("models/a");
+  ASSERT_TRUE(Ask(*stub, &v1::Inference::Stub::GetModel, request).ok());
   grpc::ClientContext context2;
   const auto reader = stub->Generate(&context2, SmallGenerate());
   v1::GenerateResponse message;
@@ -124,8 +118,7 @@ TEST_F(ServerTest, AServerWithoutDatabaseHasNoJobs) {
   ASSIGN_OR_FAIL(const auto server, Server::Start(options));
   EXPECT_EQ(server->address(), "");
   const auto stub = v1::Evaluation::NewStub(server->InProcessChannel());
-  v1::SubmitJobResponse response;
-  EXPECT_EQ(ReasonIn(Ask(*stub, &v1::Evaluation::Stub::SubmitJob, SmallJob(), &response)), "NO_DATABASE");
+  EXPECT_EQ(ReasonIn(Ask(*stub, &v1::Evaluation::Stub::SubmitJob, SmallJob())), "NO_DATABASE");
   grpc::ClientContext context2;
   EXPECT_EQ(ReasonIn(stub->WatchJob(&context2, {})->Finish()), "NO_DATABASE");
 }
@@ -222,10 +215,9 @@ TEST_F(ServerTest, ReflectionNamesTheServicesOnlyWhenItIsOn) {
   options.database_path = directory_.File("reflected.db");
   options.reflection = true;
   ASSIGN_OR_FAIL(const auto server, Server::Start(options));
-  const std::string bytes = ReflectedServices(testing_support::ConnectedChannel(server->address()), &status);
-  for (const char* name : {"varifocal.v1.Inference", "varifocal.v1.Evaluation", "grpc.health.v1.Health"}) {
+  const std::string bytes = ReflectedServices(ConnectedChannel(server->address()), &status);
+  for (const char* name : {"varifocal.v1.Inference", "varifocal.v1.Evaluation", "grpc.health.v1.Health"})
     EXPECT_TRUE(absl::StrContains(bytes, name)) << name;
-  }
   EXPECT_TRUE(status.ok());
 }
 

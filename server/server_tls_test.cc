@@ -26,8 +26,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::ReadFile;
-
 class ServerTlsTest : public ServerTest {
  protected:
   void SetUp() override {
@@ -35,13 +33,12 @@ class ServerTlsTest : public ServerTest {
       Run(absl::StrCat("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=", name,
                        " -keyout ", File(name, "key"), " -out ", File(name, "pem")));
     }
-    testing_support::WriteFile(directory_.File("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
+    WriteFile(directory_.File("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1\n");
     for (const char* name : {"server", "client"}) Issue(name, "ca", "");
     Issue("stranger", "other", "");
-    testing_support::WriteFile(
-        directory_.File("tokens"),
-        absl::StrCat("viewer ", Sha256Hex("v"), " vera\nsubmitter ", Sha256Hex("s"), " sam\nadmin ", Sha256Hex("a"),
-                     " anna\nadmin ", Sha256Hex("expired"), " eve 2020-01-01T00:00:00Z\n"));
+    WriteFile(directory_.File("tokens"),
+              absl::StrCat("viewer ", Sha256Hex("v"), " vera\nsubmitter ", Sha256Hex("s"), " sam\nadmin ",
+                           Sha256Hex("a"), " anna\nadmin ", Sha256Hex("expired"), " eve 2020-01-01T00:00:00Z\n"));
     options_.database_path = directory_.File("results.db");
     options_.models = {{"a", "fake"}};
     options_.listen_address = "127.0.0.1:0";
@@ -62,13 +59,12 @@ class ServerTlsTest : public ServerTest {
                               directory_.File("names"), " -out ", File(name, "pem")));
     }
     // Only `openssl ca` takes dates here.
-    testing_support::WriteFile(
-        directory_.File("ca.conf"),
-        absl::StrCat("[ca]\ndefault_ca=one\n[one]\ndatabase=", directory_.File("index"),
-                     "\nserial=", directory_.File("serial"), "\nnew_certs_dir=", directory_.File(""),
-                     "\ndefault_md=sha256\npolicy=any\n[any]\n", "commonName=supplied\n"));
-    testing_support::WriteFile(directory_.File("index"), "");
-    testing_support::WriteFile(directory_.File("serial"), "1000\n");
+    WriteFile(directory_.File("ca.conf"),
+              absl::StrCat("[ca]\ndefault_ca=one\n[one]\ndatabase=", directory_.File("index"),
+                           "\nserial=", directory_.File("serial"), "\nnew_certs_dir=", directory_.File(""),
+                           "\ndefault_md=sha256\npolicy=any\n[any]\n", "commonName=supplied\n"));
+    WriteFile(directory_.File("index"), "");
+    WriteFile(directory_.File("serial"), "1000\n");
     Run(absl::StrCat("ca -batch -notext -config ", directory_.File("ca.conf"), " -cert ", File(authority, "pem"),
                      " -keyfile ", File(authority, "key"), " ", validity, " -extfile ", directory_.File("names"),
                      " -in ", File(name, "csr"), " -out ", File(name, "pem")));
@@ -91,11 +87,7 @@ class ServerTlsTest : public ServerTest {
   static void Run(const std::string& arguments) {
     ASSERT_EQ(std::system(absl::StrCat("openssl ", arguments, " 2>/dev/null").c_str()), 0) << arguments;
   }
-  void Start() {
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-  }
+  void Start() { ASSIGN_OR_FAIL(server_, Server::Start(options_)); }
 
   // The status of a request of these bytes, on a connection of its own. One that failed is tried again: see
   // tests/support/connected_channel.h.
@@ -112,15 +104,7 @@ class ServerTlsTest : public ServerTest {
   }
   static grpc::Status CallOn(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                              const std::string& token = "", const std::string& request = "") {
-    grpc::GenericStub stub(channel);
-    grpc::Slice bytes(request);
-    grpc::ByteBuffer in(&bytes, 1), out;
-    grpc::ClientContext context;
-    if (!token.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
-    std::promise<grpc::Status> done;
-    stub.UnaryCall(&context, method, grpc::StubOptions(), &in, &out,
-                   [&done](grpc::Status status) { done.set_value(std::move(status)); });
-    return done.get_future().get();
+    return AskBytes(channel, method, request, token);
   }
   std::shared_ptr<grpc::ChannelCredentials> Trusting(const std::string& authority, const std::string& own = "") {
     grpc::SslCredentialsOptions options;
@@ -156,9 +140,8 @@ std::vector<std::string> MethodsServed() {
   std::vector<std::string> methods = {"/grpc.health.v1.Health/Check"};
   for (const char* name : {v1::Inference::service_full_name(), v1::Evaluation::service_full_name()}) {
     const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
-    for (int i = 0; i < service->method_count(); ++i) {
+    for (int i = 0; i < service->method_count(); ++i)
       methods.push_back(absl::StrCat("/", name, "/", service->method(i)->name()));
-    }
   }
   return methods;
 }
@@ -271,14 +254,12 @@ TEST_F(ServerTlsTest, CallsOfOneTokenLeaveRoomForAnother) {
   std::vector<std::unique_ptr<v1::Inference::Stub>> stubs;  // a connection each for 500: one has 1,000 streams
   std::vector<std::unique_ptr<Call>> calls;
   const auto generate = [&] {
-    if (calls.size() % 500 == 0) {
-      stubs.push_back(v1::Inference::NewStub(testing_support::ConnectedChannel(server_->address())));
-    }
+    if (calls.size() % 500 == 0) stubs.push_back(v1::Inference::NewStub(ConnectedChannel(server_->address())));
     Call& call = *calls.emplace_back(std::make_unique<Call>());
     call.context.AddMetadata("authorization", "Bearer s");
     call.reader = stubs.back()->Generate(&call.context, SmallGenerate());
   };
-  const auto stub = v1::Inference::NewStub(testing_support::ConnectedChannel(server_->address()));
+  const auto stub = v1::Inference::NewStub(ConnectedChannel(server_->address()));
   const auto tokenize = [&](const char* token) {
     v1::TokenizeRequest request;
     request.set_model("models/a");
@@ -305,7 +286,7 @@ TEST_F(ServerTlsTest, CallsOfOneTokenLeaveRoomForAnother) {
 TEST_F(ServerTlsTest, ARenewedCertificateIsServedWithoutARestart) {
   Start();
   EXPECT_EQ(Call(kListModels, Trusting("other")).error_code(), grpc::UNAVAILABLE);
-  const auto channel = testing_support::ConnectedChannel(server_->address(), {}, Trusting("ca"));
+  const auto channel = ConnectedChannel(server_->address(), {}, Trusting("ca"));
   EXPECT_TRUE(CallOn(channel, kListModels).ok());
   Replace("stranger", "server");  // of the authority "other"
   EXPECT_TRUE(Eventually([&] { return Call(kListModels, Trusting("other")).ok(); }));
@@ -324,7 +305,7 @@ TEST_F(ServerTlsTest, HalfOfARotationIsNotServed) {
     }
   };
   expect_old("another certificate without its key");
-  testing_support::WriteFile(File("server", "pem"), "");
+  WriteFile(File("server", "pem"), "");
   expect_old("an empty file");
   std::filesystem::remove(File("server", "key"));
   expect_old("no key");
@@ -352,14 +333,14 @@ TEST_F(ServerTlsTest, TokensAreTakenAndRevokedWithoutARestart) {
   const auto code = [&](const char* token) { return Call(kListModels, Trusting("ca"), token).error_code(); };
   ASSERT_EQ(code("v"), grpc::OK);
   ASSERT_EQ(code("new"), grpc::UNAUTHENTICATED);
-  testing_support::WriteFile(directory_.File("tokens"), absl::StrCat("viewer ", Sha256Hex("new"), " nora\n"));
+  WriteFile(directory_.File("tokens"), absl::StrCat("viewer ", Sha256Hex("new"), " nora\n"));
   EXPECT_TRUE(Eventually([&] { return code("new") == grpc::OK; }));
   EXPECT_EQ(code("v"), grpc::UNAUTHENTICATED);
   // A file that cannot be used does not change who may call.
-  testing_support::WriteFile(directory_.File("tokens"), "viewer what\n");
+  WriteFile(directory_.File("tokens"), "viewer what\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   EXPECT_EQ(code("new"), grpc::OK);
-  testing_support::WriteFile(directory_.File("tokens"), before);
+  WriteFile(directory_.File("tokens"), before);
   EXPECT_TRUE(Eventually([&] { return code("v") == grpc::OK; }));
 }
 
@@ -386,9 +367,8 @@ TEST_F(ServerTlsTest, CertificatesThatAreRefused) {
                         {"not valid yet", "future", false},
                         {"self-signed", "self", false},
                         {"of a certificate that is no authority", "child", false}};
-  for (const Case& c : cases) {
+  for (const Case& c : cases)
     EXPECT_EQ(Call(kListModels, Trusting("ca", c.client)).ok(), c.is_served) << "a client's certificate: " << c.what;
-  }
   // What clients refuse, with gRPC's client as `varifocal` uses it.
   const Case servers[] = {{"expired", "expired", false},
                           {"not valid yet", "future", false},
@@ -403,7 +383,7 @@ TEST_F(ServerTlsTest, CertificatesThatAreRefused) {
     EXPECT_EQ(Call(kListModels, Trusting("ca")).ok(), c.is_served) << "the server's certificate: " << c.what;
   }
   // Another name than the one that was connected to.
-  testing_support::WriteFile(directory_.File("names"), "subjectAltName=DNS:elsewhere.example\n");
+  WriteFile(directory_.File("names"), "subjectAltName=DNS:elsewhere.example\n");
   Issue("elsewhere", "ca", "");
   options_.protection.tls_certificate = File("elsewhere", "pem");
   options_.protection.tls_key = File("elsewhere", "key");
@@ -413,7 +393,7 @@ TEST_F(ServerTlsTest, CertificatesThatAreRefused) {
 }
 
 TEST_F(ServerTlsTest, FlagsThatDoNotFitAreRefused) {
-  testing_support::WriteFile(directory_.File("text"), "no PEM");
+  WriteFile(directory_.File("text"), "no PEM");
   struct Case {
     ServerProtection protection;
     std::vector<std::string> words;  // contained in the message

@@ -36,7 +36,7 @@ class SupervisorTest : public testing::Test {
     return size < 0 ? "" : std::string(bytes, size);
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   FakeClock clock_;
   int manager_ = -1;
 };

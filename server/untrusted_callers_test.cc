@@ -1,7 +1,6 @@
 // Restrictions for untrusted callers: files, services, the database's files, and the audit log. Method: the real
 // program with a shipped checkpoint.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -23,23 +22,19 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-using testing_support::BackgroundProcess;
-using testing_support::DaemonProcess;
-using testing_support::TemporaryDirectory;
 
 class UntrustedCallersTest : public testing::Test {
  protected:
   void SetUp() override {
     for (const char* folder : {"models", "data", "private"}) fs::create_directories(directory_.File(folder));
-    for (const char* folder : {"models/inside", "private/outside", "named"}) {
+    for (const char* folder : {"models/inside", "private/outside", "named"})
       fs::copy("models/baseline", directory_.File(folder), fs::copy_options::recursive);
-    }
-    testing_support::WriteFile(directory_.File("data/rows.jsonl"), kRow);
-    testing_support::WriteFile(directory_.File("private/rows.jsonl"), kRow);
+    WriteFile(directory_.File("data/rows.jsonl"), kRow);
+    WriteFile(directory_.File("private/rows.jsonl"), kRow);
   }
 
   void Connect(const std::string& address) {
-    channel_ = testing_support::ConnectedChannel(address);
+    channel_ = ConnectedChannel(address);
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }
@@ -112,9 +107,8 @@ TEST_F(UntrustedCallersTest, FilesOutsideOfTheRootsAreNotReadNorToldOf) {
     EXPECT_THAT(status.error_message(), testing::MatchesRegex(".* is not below a directory of --(model|data)-root"));
     EXPECT_THAT(status.error_details(), HasSubstr("PATH_OUTSIDE_ROOTS")) << path;
   };
-  for (const char* name : {"private/outside", "private/absent", "models/link", "models/../private/outside", "data"}) {
+  for (const char* name : {"private/outside", "private/absent", "models/link", "models/../private/outside", "data"})
     expect_refused(Load("x", directory_.File(name)), name);
-  }
   for (const std::string& file : files) expect_refused(Load("x", directory_.File("models/linked_" + file)), file);
   struct Case {
     const char* kind;
@@ -122,9 +116,8 @@ TEST_F(UntrustedCallersTest, FilesOutsideOfTheRootsAreNotReadNorToldOf) {
   };
   for (const Case& c :
        {Case{"jsonl", "path"}, Case{"short", "path"}, Case{"helmet", "path"}, Case{"longqa_novel", "novels"}}) {
-    for (const char* name : {"private/rows.jsonl", "private/absent", "data/../private/rows.jsonl", "models/inside"}) {
+    for (const char* name : {"private/rows.jsonl", "private/absent", "data/../private/rows.jsonl", "models/inside"})
       expect_refused(DryRun(c.kind, c.parameter, directory_.File(name)), absl::StrCat(c.kind, " ", name));
-    }
   }
   expect_refused(DryRun("jsonl", "path", "/etc/shadow"), "/etc/shadow");
 }
@@ -137,7 +130,7 @@ TEST_F(UntrustedCallersTest, AUnixSocketIsForItsUserAlone) {
   for (const int signal : {SIGKILL, SIGTERM}) {  // the second one finds the socket of the first
     BackgroundProcess daemon("varifocald", arguments);
     ASSERT_TRUE(daemon.WaitForFile(directory_.File("ready"), 60)) << daemon.Errors();
-    EXPECT_EQ(testing_support::ReadFile(directory_.File("ready")), socket + "\n");
+    EXPECT_EQ(ReadFile(directory_.File("ready")), socket + "\n");
     struct stat info;
     ASSERT_EQ(lstat(socket.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600u);
@@ -145,7 +138,7 @@ TEST_F(UntrustedCallersTest, AUnixSocketIsForItsUserAlone) {
     EXPECT_TRUE(DryRun("jsonl", "path", directory_.File("data/rows.jsonl")).ok());
     std::vector<std::string> second = arguments;
     second[0] = absl::StrCat("--db=", directory_.File("other.db"));
-    const auto refused = testing_support::RunProcess("varifocald", second);
+    const auto refused = RunProcess("varifocald", second);
     EXPECT_EQ(refused.exit_code, 1);
     EXPECT_THAT(refused.err.substr(refused.err.find("varifocald: ")), Message(socket));
     fs::remove(directory_.File("ready"));
@@ -200,9 +193,8 @@ TEST_F(UntrustedCallersTest, EveryChangeIsWrittenDownWithItsCaller) {
   ASSERT_EQ(daemon.Wait(60), 0);
   const std::string log = daemon.Errors();
   std::string lines;
-  for (size_t at = log.find(" change call="); at != log.npos; at = log.find(" change call=", at + 1)) {
+  for (size_t at = log.find(" change call="); at != log.npos; at = log.find(" change call=", at + 1))
     absl::StrAppend(&lines, log.substr(at + 1, log.find('\n', at) - at));
-  }
   const std::string peer = "peer=ipv4:127.0.0.1:[0-9]+ token=none certificate=none ";
   EXPECT_THAT(lines, testing::ContainsRegex("change call=LoadModel " + peer +
                                             "resource=models/second=[^ ]*inside status=OK\n"));
@@ -217,8 +209,8 @@ TEST_F(UntrustedCallersTest, EveryChangeIsWrittenDownWithItsCaller) {
 }
 
 TEST_F(UntrustedCallersTest, CallsThatAreRefusedAreWrittenDownWithTheirCaller) {
-  testing_support::WriteFile(directory_.File("tokens"), absl::StrCat("viewer ", Sha256Hex("v"), " vera\nviewer ",
-                                                                     Sha256Hex("e"), " eve 2020-01-01T00:00:00Z\n"));
+  WriteFile(directory_.File("tokens"),
+            absl::StrCat("viewer ", Sha256Hex("v"), " vera\nviewer ", Sha256Hex("e"), " eve 2020-01-01T00:00:00Z\n"));
   std::vector<std::string> arguments = Arguments();
   arguments.push_back(absl::StrCat("--token-file=", directory_.File("tokens")));
   DaemonProcess daemon(arguments);

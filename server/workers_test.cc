@@ -2,7 +2,6 @@
 // differ, cancellation. Every request must end once, with the answer that a fake engine gives it. The real daemons are in
 // tests/integration/workers_test.cc.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 #include <future>
@@ -109,9 +108,7 @@ class WorkersTest : public testing::Test {
   void ExpectEveryAnswerOnce(int count) {
     const MutexLock lock(mutex_);
     ASSERT_EQ(std::ssize(ends_), count);
-    for (int i = 0; i < count; ++i) {
-      EXPECT_THAT(ends_[7 + i], testing::ElementsAre(FakeAnswer(Request(i)).text)) << i;
-    }
+    for (int i = 0; i < count; ++i) EXPECT_THAT(ends_[7 + i], testing::ElementsAre(FakeAnswer(Request(i)).text)) << i;
   }
 
   Mutex mutex_;
@@ -296,9 +293,8 @@ TEST_F(WorkersTest, PassesInspectionsBitForBit) {
     const InspectedAttention inspected = ended.get_future().get();
     EXPECT_EQ(inspected.masses, expected.masses);
     ASSERT_EQ(inspected.heads.size(), expected.heads.size());
-    for (size_t i = 0; i < inspected.heads.size(); ++i) {
+    for (size_t i = 0; i < inspected.heads.size(); ++i)
       EXPECT_EQ(std::memcmp(&inspected.heads[i], &expected.heads[i], sizeof(expected.heads[i])), 0) << i;
-    }
   }
 }
 

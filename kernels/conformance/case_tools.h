@@ -1,28 +1,27 @@
 // Helpers of the conformance cases.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/conformance/cases.h"
 
 namespace varifocal::kernels {
 
-template <typename T>
-T Take(Result<T> result) {
-  VF_CHECK(result.ok(), "test fixture allocation failed");
-  return std::move(*result);
+// The step with what it leaves out: one sequence, one row of the head, one head of 16, a block and a vocabulary of 16.
+inline StepShape SmallStep(StepShape shape) {
+  for (int* one : {&shape.sequence_count_max, &shape.head_row_count_max, &shape.query_head_count, &shape.kv_head_count})
+    *one = std::max(*one, 1);
+  for (int* size : {&shape.model_dim, &shape.head_dim, &shape.ffn_dim, &shape.vocab_size}) {
+    if (*size == 0) *size = 16;
+  }
+  return shape;
 }
-
 // Room for `rows` of one sequence of so many positions, in a model of one head.
 inline StepShape OneHeadStep(int rows, int positions, int width = 16) {
-  return {.row_count_max = rows,
-          .sequence_count_max = 1,
-          .head_row_count_max = 1,
-          .context_length_max = positions,
-          .model_dim = width,
-          .query_head_count = 1,
-          .kv_head_count = 1,
-          .head_dim = 16,
-          .ffn_dim = 16,
-          .vocab_size = 16};
+  return SmallStep({.row_count_max = rows, .context_length_max = positions, .model_dim = width});
+}
+inline std::unique_ptr<Workspace> SmallWorkspace(Backend& backend, StepShape shape) {
+  return Take(backend.CreateWorkspace(SmallStep(std::move(shape))));
 }
 
 inline std::unique_ptr<Weight> MakeWeight(Backend& backend, const std::vector<float>& data, int64_t rows,

@@ -64,10 +64,8 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
           c.soft_cap > 0 ? !scores.near_zero : one_key && (!has_sink || std::fabs(scores.best) > rounding);
       if (!clear) b = a;  // only finiteness can be checked
       compared += clear;
-      if (std::string error = CompareWithin(a, b, 1e-6 + of_weights + OperandUnit(tested) + OutputUnit(tested),
-                                            "row " + std::to_string(position));
-          !error.empty())
-        return error;
+      RETURN_COMPLAINT(CompareWithin(a, b, 1e-6 + of_weights + OperandUnit(tested) + OutputUnit(tested),
+                                     "row " + std::to_string(position)));
     }
   }
   return compared > 0 ? "" : "no row had a clear best key";
@@ -76,9 +74,8 @@ std::string CheckSharp(const AttentionCase& c, Backend& tested, Backend& oracle)
 std::vector<AttentionCase> AttentionTable() {
   std::vector<AttentionCase> table;
   // Lengths around pages (128), key tiles (8, 16), lanes (16, 48).
-  for (const int length : {1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 257, 300}) {
+  for (const int length : {1, 2, 7, 8, 9, 15, 16, 17, 47, 48, 49, 127, 128, 129, 255, 257, 300})
     table.push_back({.name = "length_" + std::to_string(length), .sequences = {{length, 3}}});
-  }
   for (const int dim : {1,  2,  3,  6,  8,   10,  13,  16,  20,  24,  32,  33,  40,  48,  63, 64,
                         72, 80, 88, 96, 100, 112, 127, 128, 192, 248, 250, 255, 256, 500, 512}) {
     table.push_back({.name = "head_dim_" + std::to_string(dim),
@@ -94,9 +91,8 @@ std::vector<AttentionCase> AttentionTable() {
                      .kv_heads = kv,
                      .sequences = {{131, 2}}});
   }
-  for (const int window : {1, 2, 8, 9, 100, 127, 128, 129, 1000}) {
+  for (const int window : {1, 2, 8, 9, 100, 127, 128, 129, 1000})
     table.push_back({.name = "window_" + std::to_string(window), .sequences = {{290, 4}}, .window = window});
-  }
   table.push_back({.name = "several_sequences", .sequences = {{1, 2}, {130, 3}, {17, 1}, {256, 0}, {3, 5}}});
   table.push_back({.name = "scale_per_row", .sequences = {{200, 3}, {50, 3}}, .row_scales = true});
   table.push_back({.name = "scale_per_head", .sequences = {{200, 3}, {50, 3}}, .head_scales = true});

@@ -80,9 +80,8 @@ std::string CheckSameBits(const AttentionCase& c, Backend& tested) {
     for (size_t s = 0; s < run.inspected.size(); ++s) {
       for (const InspectedRow& row : run.inspected[s]) {
         if (row.position != c.sequences[s].prefill - 1) continue;
-        for (const HeadAttention& head : row.heads) {
+        for (const HeadAttention& head : row.heads)
           numbers.insert(numbers.end(), {head.log_sum_exp, head.entropy, head.largest_weight, head.sink_weight});
-        }
         numbers.insert(numbers.end(), row.masses.begin(), row.masses.end());
         break;
       }

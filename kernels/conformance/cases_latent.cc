@@ -16,19 +16,13 @@ std::string CheckNormColumns(Backend& tested, Backend& oracle) {
     const auto run = [&, rows = rows, columns = columns, count = count](Backend& backend) {
       PlainStep step(backend, {.model_dim = 16, .ffn_dim = 1}, rows);
       auto x = UploadOperands(backend, numbers), weight = Upload(backend, UniformVector(32, count));
-      VF_CHECK(backend
-                   .NormColumns(*step.workspace, {.x = {x.get(), 0},
-                                                  .columns = columns,
-                                                  .count = count,
-                                                  .weight = {weight.get(), 0},
-                                                  .epsilon = 1e-6f})
-                   .ok(),
-               "a valid norm");
+      CheckOk(backend.NormColumns(
+          *step.workspace,
+          {.x = {x.get(), 0}, .columns = columns, .count = count, .weight = {weight.get(), 0}, .epsilon = 1e-6f}));
       return DownloadOperands(backend, *x, rows * columns);
     };
     const double tolerance = 1e-5 + 4 * (OutputUnit(tested) + OperandUnit(tested));
-    std::string error = Both(tested, oracle, tolerance, "norm of " + std::to_string(count) + " columns", run);
-    if (!error.empty()) return error;
+    RETURN_COMPLAINT(Both(tested, oracle, tolerance, "norm of " + std::to_string(count) + " columns", run));
     const std::vector<float> normed = run(tested);
     for (int i = 0; i < rows * columns; ++i) {
       if (i % columns >= count && normed[i] != numbers[i]) return "a column that is not normed changed";
@@ -41,18 +35,14 @@ std::string CheckNormColumns(Backend& tested, Backend& oracle) {
 std::vector<float> Projected(Backend& backend, Phase phase, bool apart) {
   constexpr int kHeadDim = 32, kHeadCount = 3, kInputs = 24, kPositions = kPageTokens;
   const int rows = phase == Phase::kDecode ? 1 : 5, of_queries = kHeadCount * kHeadDim;
-  auto workspace = Take(backend.CreateWorkspace({.row_count_max = rows,
-                                                 .sequence_count_max = 1,
-                                                 .head_row_count_max = 1,
-                                                 .context_length_max = kPositions,
-                                                 .model_dim = kInputs,
-                                                 .query_head_count = kHeadCount,
-                                                 .kv_head_count = kHeadCount,
-                                                 .head_dim = kHeadDim,
-                                                 .ffn_dim = 16,
-                                                 .vocab_size = 16,
-                                                 .query_latent_dim = kInputs,
-                                                 .latent_dim = kInputs}));
+  auto workspace = SmallWorkspace(backend, {.row_count_max = rows,
+                                            .context_length_max = kPositions,
+                                            .model_dim = kInputs,
+                                            .query_head_count = kHeadCount,
+                                            .kv_head_count = kHeadCount,
+                                            .head_dim = kHeadDim,
+                                            .query_latent_dim = kInputs,
+                                            .latent_dim = kInputs});
   auto pool = Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = kHeadCount, .head_dim = kHeadDim}, 1));
   const std::vector<float> cosines = UniformVector(41, kPositions * 4), sines = UniformVector(42, kPositions * 4);
   auto rope = Take(
@@ -69,7 +59,7 @@ std::vector<float> Projected(Backend& backend, Phase phase, bool apart) {
   const std::vector<int32_t> table = {0};
   const std::span<const int32_t> tables[] = {table};
   const SequenceRows sequence{.row_count = rows, .first_position = 3, .page_tables = tables};
-  VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}}).ok(), "valid");
+  CheckOk(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}}));
   QkvRopeWriteArgs args{.x = {x.get(), 0},
                         .weight = whole.get(),
                         .query_head_count = kHeadCount,
@@ -79,17 +69,17 @@ std::vector<float> Projected(Backend& backend, Phase phase, bool apart) {
   if (apart) {
     args.queries_alone = true;
     args.weight = queries_weight.get();
-    VF_CHECK(backend.QkvRopeWrite(*workspace, args).ok(), "valid queries");
+    CheckOk(backend.QkvRopeWrite(*workspace, args));
     args.queries_alone = false;
     args.query_head_count = 0;
     args.weight = keys_values.get();
   }
-  VF_CHECK(backend.QkvRopeWrite(*workspace, args).ok(), "valid heads");
+  CheckOk(backend.QkvRopeWrite(*workspace, args));
   std::vector<float> out = Download(backend, *queries, rows * of_queries);
   const size_t page_floats = (3 + rows) * of_queries;
   out.resize(out.size() + 2 * page_floats);
   float* keys = out.data() + rows * of_queries;
-  VF_CHECK(backend.ReadPage(*pool, 0, 0, 3 + rows, keys, keys + page_floats).ok(), "valid");
+  CheckOk(backend.ReadPage(*pool, 0, 0, 3 + rows, keys, keys + page_floats));
   return out;
 }
 
@@ -99,7 +89,7 @@ std::string CheckHeadsApart(Backend& tested, Backend&) {
     const std::vector<float> together = Projected(tested, phase, false), apart = Projected(tested, phase, true);
     size_t different = 0;
     for (size_t i = 0; i < together.size(); ++i) different += std::memcmp(&together[i], &apart[i], sizeof(float)) != 0;
-    if (auto error = SameBitsVerdict(different, "products of queries apart from keys"); !error.empty()) return error;
+    RETURN_COMPLAINT(SameBitsVerdict(different, "products of queries apart from keys"));
   }
   return "";
 }

@@ -14,15 +14,13 @@ namespace {
 constexpr int kInputLayers = 3, kInputNumbers = 10, kResidualWidth = 40, kInputTokens = 50;
 
 StepShape LayerStep() {
-  return {.head_row_count_max = 1,
-          .model_dim = kResidualWidth,
-          .query_head_count = 4,
-          .kv_head_count = 2,
-          .head_dim = 16,
-          .layer_input_width = kInputNumbers,
-          .layer_input_count = kInputLayers,
-          .ffn_dim = 24,
-          .vocab_size = kInputTokens};
+  return SmallStep({.model_dim = kResidualWidth,
+                    .query_head_count = 4,
+                    .kv_head_count = 2,
+                    .layer_input_width = kInputNumbers,
+                    .layer_input_count = kInputLayers,
+                    .ffn_dim = 24,
+                    .vocab_size = kInputTokens});
 }
 
 // Rows [first, first + count) of 37: inputs [L, rows, P], then what a layer's end makes of the residual.
@@ -45,49 +43,37 @@ std::vector<float> RunLayerEnd(Backend& backend, int first, int count) {
   auto input_norm = Upload(backend, UniformVector(307, kInputNumbers)),
        norm = Upload(backend, UniformVector(308, kResidualWidth));
   auto in = UploadOperands(backend, projected), inputs = EmptyOperands(backend, count * wide);
-  VF_CHECK(backend
-               .LayerInputs(*step.workspace, {.projected = {in.get(), 0},
-                                              .norm_weight = {input_norm.get(), 0},
-                                              .norm_epsilon = 1e-3f,
-                                              .table = table.get(),
-                                              .tokens = tokens,
-                                              .multiplier = 1.5f,
-                                              .factor = 0.75f,
-                                              .layer_count = kInputLayers,
-                                              .out = {inputs.get(), 0}})
-               .ok(),
-           "valid");
+  CheckOk(backend.LayerInputs(*step.workspace, {.projected = {in.get(), 0},
+                                                .norm_weight = {input_norm.get(), 0},
+                                                .norm_epsilon = 1e-3f,
+                                                .table = table.get(),
+                                                .tokens = tokens,
+                                                .multiplier = 1.5f,
+                                                .factor = 0.75f,
+                                                .layer_count = kInputLayers,
+                                                .out = {inputs.get(), 0}}));
   std::vector<float> all = DownloadOperands(backend, *inputs, count * wide);
   auto gate = UploadOperands(backend, gates);
   auto residual = Upload(backend, base), sum = Upload(backend, sums),
        normed = EmptyOperands(backend, count * kResidualWidth);
   const Slice last{inputs.get(), WideProduct(2, count, kInputNumbers) * DTypeBytes(backend.operand_dtype())};
-  VF_CHECK(
-      backend
-          .ApplyGate(*step.workspace, {.gate = {gate.get(), 0}, .columns = kInputNumbers, .sigmoid = false, .x = last})
-          .ok(),
-      "valid");
+  CheckOk(backend.ApplyGate(*step.workspace,
+                            {.gate = {gate.get(), 0}, .columns = kInputNumbers, .sigmoid = false, .x = last}));
   const NormArgs next{.x = {residual.get(), 0}, .weight = {norm.get(), 0}, .epsilon = 1e-3f, .out = {normed.get(), 0}};
-  VF_CHECK(backend
-               .LinearNormResidual(*step.workspace, {.x = last,
-                                                     .weight = output.get(),
-                                                     .norm_weight = {norm.get(), 0},
-                                                     .norm_epsilon = 1e-2f,
-                                                     .multiplier = 0.5f,
-                                                     .scale = 0.8f,
-                                                     .residual = {residual.get(), 0}})
-               .ok(),
-           "valid");
-  VF_CHECK(backend
-               .NormResidual(*step.workspace, {.x = {sum.get(), 0},
-                                               .norm_weight = {norm.get(), 0},
-                                               .norm_epsilon = 1e-2f,
-                                               .multiplier = 0.5f,
-                                               .scale = 1.25f,
-                                               .residual = {residual.get(), 0},
-                                               .next_norm = &next})
-               .ok(),
-           "valid");
+  CheckOk(backend.LinearNormResidual(*step.workspace, {.x = last,
+                                                       .weight = output.get(),
+                                                       .norm_weight = {norm.get(), 0},
+                                                       .norm_epsilon = 1e-2f,
+                                                       .multiplier = 0.5f,
+                                                       .scale = 0.8f,
+                                                       .residual = {residual.get(), 0}}));
+  CheckOk(backend.NormResidual(*step.workspace, {.x = {sum.get(), 0},
+                                                 .norm_weight = {norm.get(), 0},
+                                                 .norm_epsilon = 1e-2f,
+                                                 .multiplier = 0.5f,
+                                                 .scale = 1.25f,
+                                                 .residual = {residual.get(), 0},
+                                                 .next_norm = &next}));
   const std::vector<float> added = Download(backend, *residual, count * kResidualWidth);
   const std::vector<float> then = DownloadOperands(backend, *normed, count * kResidualWidth);
   all.insert(all.end(), added.begin(), added.end());
@@ -130,49 +116,41 @@ std::string CheckQueriesAlone(Backend& tested, Backend& oracle) {
   const auto x = ProductInput(tested, UniformVector(312, rows * kResidualWidth));
   const auto norm = UniformVector(313, dim);
   const auto run = [&](Backend& backend) {
-    auto workspace = Take(backend.CreateWorkspace({.row_count_max = rows,
-                                                   .sequence_count_max = 1,
-                                                   .head_row_count_max = 1,
-                                                   .context_length_max = 200,
-                                                   .model_dim = kResidualWidth,
-                                                   .query_head_count = heads,
-                                                   .kv_head_count = kv_heads,
-                                                   .head_dim = dim,
-                                                   .ffn_dim = 16,
-                                                   .vocab_size = 16}));
+    auto workspace = SmallWorkspace(backend, {.row_count_max = rows,
+                                              .context_length_max = 200,
+                                              .model_dim = kResidualWidth,
+                                              .query_head_count = heads,
+                                              .kv_head_count = kv_heads,
+                                              .head_dim = dim});
     auto pool = Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = kv_heads, .head_dim = dim}, 1));
     const std::vector<int32_t> table = {0};
     const std::span<const int32_t> tables[] = {table};
     const SequenceRows sequence{.row_count = rows, .first_position = 0, .page_tables = tables};
-    VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok(), "valid");
+    CheckOk(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}));
     auto whole = MakeWeight(backend, weights, all_rows, kResidualWidth, WeightUse::kPlain);
     const std::vector<float> of_queries(weights.begin(), weights.begin() + heads * dim * kResidualWidth);
     auto alone = MakeWeight(backend, of_queries, heads * dim, kResidualWidth, WeightUse::kPlain);
     auto in = UploadOperands(backend, x), weight = Upload(backend, norm), queries = Empty(backend, rows * heads * dim);
     std::vector<float> all;
     for (const bool queries_alone : {false, true}) {
-      VF_CHECK(backend
-                   .QkvRopeWrite(*workspace, {.x = {in.get(), 0},
-                                              .weight = queries_alone ? alone.get() : whole.get(),
-                                              .query_norm = {weight.get(), 0},
-                                              .value_norm = {queries_alone ? nullptr : weight.get(), 0},
-                                              .norm_epsilon = 1e-3f,
-                                              .query_head_count = heads,
-                                              .queries_alone = queries_alone,
-                                              .pool = pool.get(),
-                                              .queries = {queries.get(), 0}})
-                   .ok(),
-               "valid");
+      CheckOk(backend.QkvRopeWrite(*workspace, {.x = {in.get(), 0},
+                                                .weight = queries_alone ? alone.get() : whole.get(),
+                                                .query_norm = {weight.get(), 0},
+                                                .value_norm = {queries_alone ? nullptr : weight.get(), 0},
+                                                .norm_epsilon = 1e-3f,
+                                                .query_head_count = heads,
+                                                .queries_alone = queries_alone,
+                                                .pool = pool.get(),
+                                                .queries = {queries.get(), 0}}));
       const std::vector<float> q = Download(backend, *queries, rows * heads * dim);
       std::vector<float> keys(rows * kv_heads * dim), values(keys.size());
-      VF_CHECK(backend.ReadPage(*pool, 0, 0, rows, keys.data(), values.data()).ok(), "valid");
+      CheckOk(backend.ReadPage(*pool, 0, 0, rows, keys.data(), values.data()));
       for (const auto& part : {q, keys, values}) all.insert(all.end(), part.begin(), part.end());
     }
     return all;
   };
   // Normed heads of 16 numbers; pages of bf16 round keys of up to 12 in size.
-  const std::string error = Both(tested, oracle, 1e-4 + 16 * OperandUnit(tested), "queries alone", run);
-  if (!error.empty()) return error;
+  RETURN_COMPLAINT(Both(tested, oracle, 1e-4 + 16 * OperandUnit(tested), "queries alone", run));
   const std::vector<float> all = run(tested);
   const size_t half = all.size() / 2;
   const size_t different = std::memcmp(all.data(), all.data() + half, half * sizeof(float)) != 0 ? 1 : 0;
@@ -199,20 +177,17 @@ std::string CheckRouterInput(Backend& tested, Backend& oracle) {
     auto second = Take(backend.CreateExperts({&downs, 1}, experts, WeightUse::kPlain));
     auto in = UploadOperands(backend, x), own = UploadOperands(backend, routed);
     auto weight = Upload(backend, router), scale = Upload(backend, scales), out = Empty(backend, rows * kResidualWidth);
-    VF_CHECK(backend
-                 .Mixture(*step.workspace, {.x = {in.get(), 0},
-                                            .router_x = {own.get(), 0},
-                                            .router = {weight.get(), 0},
-                                            .expert_count = experts,
-                                            .per_token = 2,
-                                            .renormalised = true,
-                                            .expert_scales = {scale.get(), 0},
-                                            .gate_up = first.get(),
-                                            .down = second.get(),
-                                            .activation = Activation::kGeluTanh,
-                                            .residual = {out.get(), 0}})
-                 .ok(),
-             "valid");
+    CheckOk(backend.Mixture(*step.workspace, {.x = {in.get(), 0},
+                                              .router_x = {own.get(), 0},
+                                              .router = {weight.get(), 0},
+                                              .expert_count = experts,
+                                              .per_token = 2,
+                                              .renormalised = true,
+                                              .expert_scales = {scale.get(), 0},
+                                              .gate_up = first.get(),
+                                              .down = second.get(),
+                                              .activation = Activation::kGeluTanh,
+                                              .residual = {out.get(), 0}}));
     return Download(backend, *out, rows * kResidualWidth);
   });
 }
@@ -223,17 +198,13 @@ constexpr int kPromptRows = 150, kHeadsWidth = 24, kQueryHeads = 4;
 
 // Outputs of layers [first, last), of a prompt and of a token after it, in a workspace for all of `planned`.
 std::vector<float> RunTwoHeads(Backend& backend, const std::vector<HeadShape>& planned, int first, int last) {
-  auto workspace = Take(backend.CreateWorkspace({.row_count_max = kPromptRows,
-                                                 .sequence_count_max = 1,
-                                                 .head_row_count_max = 1,
-                                                 .context_length_max = 2 * kPageTokens,
-                                                 .model_dim = kHeadsWidth,
-                                                 .query_head_count = kQueryHeads,
-                                                 .kv_head_count = 2,
-                                                 .head_dim = 112,
-                                                 .mask_heads = planned,
-                                                 .ffn_dim = 16,
-                                                 .vocab_size = 16}));
+  auto workspace = SmallWorkspace(backend, {.row_count_max = kPromptRows,
+                                            .context_length_max = 2 * kPageTokens,
+                                            .model_dim = kHeadsWidth,
+                                            .query_head_count = kQueryHeads,
+                                            .kv_head_count = 2,
+                                            .head_dim = 112,
+                                            .mask_heads = planned});
   const auto x = ProductInput(backend, UniformVector(331, (kPromptRows + 1) * kHeadsWidth));
   std::unique_ptr<KvPool> pools[2];
   for (int l = 0; l < 2; ++l) {
@@ -252,8 +223,7 @@ std::vector<float> RunTwoHeads(Backend& backend, const std::vector<HeadShape>& p
     }
     const std::span<const RowInterval> masks[] = {intervals[0], intervals[1]};
     const SequenceRows sequence{.row_count = rows, .first_position = position, .page_tables = tables};
-    VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}, .masks = masks}).ok(),
-             "valid");
+    CheckOk(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}, .masks = masks}));
     const std::vector<float> inputs(x.begin() + position * kHeadsWidth, x.begin() + (position + rows) * kHeadsWidth);
     auto in = UploadOperands(backend, inputs);
     for (int l = first; l < last; ++l) {
@@ -268,7 +238,7 @@ std::vector<float> RunTwoHeads(Backend& backend, const std::vector<HeadShape>& p
                                    .pool = pools[l].get(),
                                    .page_group = l,
                                    .queries = {queries.get(), 0}};
-      VF_CHECK(backend.QkvRopeWrite(*workspace, heads).ok(), "valid");
+      CheckOk(backend.QkvRopeWrite(*workspace, heads));
       const AttendArgs attend{.queries = {queries.get(), 0},
                               .query_head_count = kQueryHeads,
                               .pool = pools[l].get(),
@@ -276,7 +246,7 @@ std::vector<float> RunTwoHeads(Backend& backend, const std::vector<HeadShape>& p
                               .mask_index = l,
                               .scale = 0.1f,
                               .out = {out.get(), 0}};
-      VF_CHECK(backend.Attend(*workspace, attend).ok(), "valid");
+      CheckOk(backend.Attend(*workspace, attend));
       const std::vector<float> got = DownloadOperands(backend, *out, attended);
       all.insert(all.end(), got.begin(), got.end());
     }

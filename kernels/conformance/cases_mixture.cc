@@ -13,8 +13,10 @@
 namespace varifocal::kernels {
 namespace {
 
-struct MixtureCase {
-  int rows, width, inner, experts, per_token, shared;  // shared: F' or 0
+struct MixtureSizes {
+  int rows, width, inner, experts, per_token, shared = 0;  // shared: F' or 0
+};
+struct MixtureOptions {
   bool renormalised = false;
   bool equal_routes = false;  // every expert has the same logits
   bool biased = false;        // all products, and gates are clamped
@@ -24,6 +26,7 @@ struct MixtureCase {
   bool choice_bias = false;
   bool gateless = false;  // experts of act(up x) alone
 };
+struct MixtureCase : MixtureSizes, MixtureOptions {};
 
 class MixtureInputs {
  public:
@@ -67,9 +70,8 @@ class MixtureInputs {
         const size_t first = static_cast<size_t>(e) * rows * columns;
         if (c_.inputs_first) {
           const int kinds = use == WeightUse::kGateUp ? 2 : 1;
-          for (int kind = 0; kind < kinds; ++kind) {
+          for (int kind = 0; kind < kinds; ++kind)
             parts.push_back({DType::kF32, turned.data() + first + kind, rows / kinds, columns, kinds, rows});
-          }
           continue;
         }
         const float* rows_of_e = data.data() + first;
@@ -128,7 +130,7 @@ class MixtureInputs {
       args.activation = Activation::kClampedGate;
       args.terms = {.a = 1.702f, .b = 1.5f};
     }
-    VF_CHECK(backend.Mixture(*step.workspace, args).ok(), "a valid mixture");
+    CheckOk(backend.Mixture(*step.workspace, args));
     std::vector<float> out = Download(backend, *residual, count * m);
     const std::vector<float> after = DownloadOperands(backend, *normed, count * m);
     out.insert(out.end(), after.begin(), after.end());
@@ -184,62 +186,35 @@ class MixtureInputs {
 // multiplier of one half and the norm's four. Where operands are stored in bf16, gates and ups round too, as does the
 // norm.
 std::string CheckMixture(Backend& tested, Backend& oracle) {
-  const MixtureCase cases[] = {{1, 16, 32, 4, 2, 0, true},
-                               {7, 48, 20, 5, 3, 40},
-                               {97, 64, 33, 8, 2, 0},
-                               {200, 100, 70, 6, 6, 24, true},
-                               {21, 56, 24, 6, 2, 18, true, false, false, false, true},
-                               {33, 130, 65, 40, 8, 0, true},
-                               {20, 64, 64, 8, 1, 0},
-                               {9, 32, 16, 7, 3, 0, false, true},
-                               {40, 52, 36, 6, 4, 0, true, false, true},
-                               {3, 33, 21, 5, 2, 0, true, false, true},
-                               // Sigmoids, groups of experts, a choice bias, experts without gates.
-                               {.rows = 37,
-                                .width = 40,
-                                .inner = 24,
-                                .experts = 12,
-                                .per_token = 3,
-                                .shared = 20,
-                                .renormalised = true,
-                                .ungated = true,
-                                .routing = {ExpertScore::kSigmoid, 4, 2, GroupScore::kTwoLargest, 2.5f},
-                                .choice_bias = true},
-                               {.rows = 18,
-                                .width = 33,
-                                .inner = 16,
-                                .experts = 36,
-                                .per_token = 5,
-                                .shared = 0,
-                                .routing = {ExpertScore::kSoftmax, 6, 2, GroupScore::kLargest, 4.0f}},
-                               {.rows = 21,
-                                .width = 48,
-                                .inner = 35,
-                                .experts = 7,
-                                .per_token = 2,
-                                .shared = 18,
-                                .ungated = true,
-                                .routing = {.score = ExpertScore::kSigmoid},
-                                .choice_bias = true,
-                                .gateless = true},
-                               {.rows = 9,
-                                .width = 32,
-                                .inner = 16,
-                                .experts = 8,
-                                .per_token = 3,
-                                .shared = 0,
-                                .renormalised = true,
-                                .choice_bias = true}};
+  const MixtureCase cases[] = {
+      {{1, 16, 32, 4, 2}, {.renormalised = true}},
+      {{7, 48, 20, 5, 3, 40}, {}},
+      {{97, 64, 33, 8, 2}, {}},
+      {{200, 100, 70, 6, 6, 24}, {.renormalised = true}},
+      {{21, 56, 24, 6, 2, 18}, {.renormalised = true, .ungated = true}},
+      {{33, 130, 65, 40, 8}, {.renormalised = true}},
+      {{20, 64, 64, 8, 1}, {}},
+      {{9, 32, 16, 7, 3}, {.equal_routes = true}},
+      {{40, 52, 36, 6, 4}, {.renormalised = true, .biased = true}},
+      {{3, 33, 21, 5, 2}, {.renormalised = true, .biased = true}},
+      // Sigmoids, groups of experts, a choice bias, experts without gates.
+      {{37, 40, 24, 12, 3, 20},
+       {.renormalised = true,
+        .ungated = true,
+        .routing = {ExpertScore::kSigmoid, 4, 2, GroupScore::kTwoLargest, 2.5f},
+        .choice_bias = true}},
+      {{18, 33, 16, 36, 5}, {.routing = {ExpertScore::kSoftmax, 6, 2, GroupScore::kLargest, 4.0f}}},
+      {{21, 48, 35, 7, 2, 18},
+       {.ungated = true, .routing = {.score = ExpertScore::kSigmoid}, .choice_bias = true, .gateless = true}},
+      {{9, 32, 16, 8, 3}, {.renormalised = true, .choice_bias = true}}};
   for (const MixtureCase& c : cases) {
     const MixtureInputs inputs(c);
     for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
       const double tolerance = 1e-4 + (OperandUnit(tested) + OutputUnit(tested)) * 5 * 0.5 * 4 + OutputUnit(tested) * 4;
       const std::string what = "mixture of " + std::to_string(c.per_token) + " of " + std::to_string(c.experts) +
                                " experts, " + std::to_string(c.rows) + " rows";
-      std::string error = Both(tested, oracle, tolerance, what, [&](Backend& backend) {
-        return inputs.Run(backend, phase, 0, c.rows, inputs.Numbers());
-      });
-      if (!error.empty()) return error;
+      RETURN_COMPLAINT(Both(tested, oracle, tolerance, what,
+                            [&](Backend& backend) { return inputs.Run(backend, phase, 0, c.rows, inputs.Numbers()); }));
     }
   }
   return "";
@@ -247,14 +222,7 @@ std::string CheckMixture(Backend& tested, Backend& oracle) {
 
 // Numbers that differ in bits between rows computed alone or in parts and all together.
 size_t CountMixtureBits(Backend& tested, Phase phase, bool by_arrival, bool biased = false) {
-  const MixtureCase c{.rows = 99,
-                      .width = 96,
-                      .inner = 40,
-                      .experts = 40,
-                      .per_token = 4,
-                      .shared = biased ? 0 : 24,
-                      .renormalised = biased,
-                      .biased = biased};
+  const MixtureCase c{{99, 96, 40, 40, 4, biased ? 0 : 24}, {.renormalised = biased, .biased = biased}};
   const MixtureInputs inputs(c);
   const auto run = [&](int first, int count) {
     const std::vector<int> order = by_arrival ? inputs.Arrivals(tested, first, count) : inputs.Numbers();
@@ -278,7 +246,7 @@ std::string CheckMixtureBits(Backend& tested, Backend&) {
   for (const Phase phase : {Phase::kPrefill, Phase::kDecode}) {
     for (const bool biased : {false, true}) {
       const size_t different = CountMixtureBits(tested, phase, false, biased);
-      if (auto error = SameBitsVerdict(different, "other rows of a mixture"); !error.empty()) return error;
+      RETURN_COMPLAINT(SameBitsVerdict(different, "other rows of a mixture"));
     }
   }
   return "";
@@ -294,7 +262,7 @@ std::string CheckMixtureControl(Backend& tested, Backend&) {
 
 // Stacks that are not of so many experts are refused; the layout of a stack changes no bit.
 std::string CheckMixtureStacks(Backend& tested, Backend&) {
-  MixtureCase c{.rows = 5, .width = 24, .inner = 18, .experts = 3, .per_token = 2, .shared = 0};
+  MixtureCase c{{5, 24, 18, 3, 2}, {}};
   const MixtureInputs as_is(c);
   c.inputs_first = true;
   const MixtureInputs turned(c);

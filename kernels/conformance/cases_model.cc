@@ -37,25 +37,20 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
     // A sum of 40 terms; a norm of numbers of size 3 with weights below 1 does not increase the error; a rotation adds two.
     // In bf16 pages round their contents, at most 41 in size.
     const double tolerance = 4 * SumTolerance(width + 1, 1.0) + 64 * kUnit + 41 * OperandUnit(tested);
-    const std::string error = Both(
+    RETURN_COMPLAINT(Both(
         tested, oracle, tolerance, "qkv with rotary width " + std::to_string(rotary),
         [&, rotary = rotary, norms = norms, clip = clip](Backend& backend) {
-          StepShape shape{.row_count_max = rows,
-                          .sequence_count_max = 1,
-                          .head_row_count_max = 1,
-                          .context_length_max = 200,
-                          .model_dim = width,
-                          .query_head_count = heads,
-                          .kv_head_count = kv_heads,
-                          .head_dim = dim,
-                          .ffn_dim = 16,
-                          .vocab_size = 16};
-          auto workspace = Take(backend.CreateWorkspace(shape));
+          auto workspace = SmallWorkspace(backend, {.row_count_max = rows,
+                                                    .context_length_max = 200,
+                                                    .model_dim = width,
+                                                    .query_head_count = heads,
+                                                    .kv_head_count = kv_heads,
+                                                    .head_dim = dim});
           auto pool = Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = kv_heads, .head_dim = dim}, 3));
           const std::vector<int32_t> table = {2, 0};
           const std::span<const int32_t> tables[] = {table};
           const SequenceRows sequence{.row_count = rows, .first_position = first, .page_tables = tables};
-          VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok(), "valid");
+          CheckOk(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}));
           auto weight = MakeWeight(backend, weights, total, width, WeightUse::kPlain);
           auto in = UploadOperands(backend, ProductInput(backend, x)), b = Upload(backend, bias),
                query_weight = Upload(backend, query_norm), key_weight = Upload(backend, key_norm),
@@ -81,17 +76,16 @@ std::string CheckQkv(int dim, Backend& tested, Backend& oracle) {
             ropes[0] = rope.get();
             args.rope_tables = ropes;
           }
-          VF_CHECK(backend.QkvRopeWrite(*workspace, args).ok(), "valid");
+          CheckOk(backend.QkvRopeWrite(*workspace, args));
           std::vector<float> all = Download(backend, *queries, rows * heads * dim);
           for (const int page : {2, 0}) {
             std::vector<float> keys(kPageTokens * kv_heads * dim), values(keys.size());
-            VF_CHECK(backend.ReadPage(*pool, 0, page, kPageTokens, keys.data(), values.data()).ok(), "valid");
+            CheckOk(backend.ReadPage(*pool, 0, page, kPageTokens, keys.data(), values.data()));
             all.insert(all.end(), keys.begin(), keys.end());
             all.insert(all.end(), values.begin(), values.end());
           }
           return all;
-        });
-    if (!error.empty()) return error;
+        }));
   }
   return "";
 }
@@ -117,26 +111,23 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
       const SequenceRows sequence{
           .row_count = count, .first_position = first, .page_tables = tables, .prompt_row_count = 150};
       const Phase phase = first < 150 ? Phase::kPrefill : Phase::kDecode;
-      VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}}).ok(), "valid");
+      CheckOk(backend.BeginStep(*workspace, {.phase = phase, .sequences = {&sequence, 1}}));
       auto in = UploadOperands(backend,
                                ProductInput(backend, {x.begin() + first * width, x.begin() + (first + count) * width}));
-      VF_CHECK(backend
-                   .FocalTau(*workspace, {.x = {in.get(), 0},
-                                          .weight = {w.get(), 0},
-                                          .bias = 4.0f,
-                                          .tau_min = 3.0f,
-                                          .tau_max = 6.5f,
-                                          .mean = mean,
-                                          .pool = pool.get(),
-                                          .row_scales = {scales.get(), 0},
-                                          .bound_counts = {counts.get(), 0}})
-                   .ok(),
-               "valid");
+      CheckOk(backend.FocalTau(*workspace, {.x = {in.get(), 0},
+                                            .weight = {w.get(), 0},
+                                            .bias = 4.0f,
+                                            .tau_min = 3.0f,
+                                            .tau_max = 6.5f,
+                                            .mean = mean,
+                                            .pool = pool.get(),
+                                            .row_scales = {scales.get(), 0},
+                                            .bound_counts = {counts.get(), 0}}));
       const std::vector<float> some = Download(backend, *scales, count);
       all.insert(all.end(), some.begin(), some.end());
     }
     uint32_t bounds[2];
-    VF_CHECK(backend.Read(bounds, {counts.get(), 0}, sizeof bounds).ok(), "valid");
+    CheckOk(backend.Read(bounds, {counts.get(), 0}, sizeof bounds));
     all.push_back(bounds[0]);
     all.push_back(bounds[1]);
     return all;
@@ -144,13 +135,13 @@ std::string CheckTau(TauMean mean, Backend& tested, Backend& oracle) {
 }
 
 std::string CheckSequenceTauRefusesChunks(Backend& tested) {
-  auto workspace = Take(tested.CreateWorkspace(OneHeadStep(8, 64)));
+  auto workspace = SmallWorkspace(tested, {.row_count_max = 8, .context_length_max = 64});
   auto pool =
       Take(tested.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16, .annotation_bytes = 8}, 1));
   const std::vector<int32_t> table = {0};
   const std::span<const int32_t> tables[] = {table};
   const SequenceRows sequence{.row_count = 8, .first_position = 0, .page_tables = tables, .prompt_row_count = 9};
-  VF_CHECK(tested.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok(), "valid");
+  CheckOk(tested.BeginStep(*workspace, {.sequences = {&sequence, 1}}));
   auto x = Empty(tested, 8 * 16), scales = Empty(tested, 8);
   const Error error = tested.FocalTau(*workspace, {.x = {x.get(), 0},
                                                    .weight = {x.get(), 0},
@@ -176,16 +167,11 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
     const double tolerance = 2 * SumTolerance(width, 5.0) + 32 * kUnit + 2 * OperandUnit(tested) * width * 5.0;
     for (const auto& [cap, kind] :
          {std::pair{0.0f, NormKind::kRms}, {5.0f, NormKind::kRms}, {0.0f, NormKind::kLayer}}) {
-      const std::string error = Both(
+      RETURN_COMPLAINT(Both(
           tested, oracle, tolerance, "lm_head over " + std::to_string(vocab),
           [&, cap = cap, kind = kind](Backend& backend) {
-            StepShape shape{.head_row_count_max = rows + 5,
-                            .model_dim = width,
-                            .query_head_count = 1,
-                            .kv_head_count = 1,
-                            .head_dim = 16,
-                            .vocab_size = vocab};
-            PlainStep step(backend, shape, rows);
+            PlainStep step(backend,
+                           SmallStep({.head_row_count_max = rows + 5, .model_dim = width, .vocab_size = vocab}), rows);
             auto weight = MakeWeight(backend, weights, vocab, width, WeightUse::kHead);
             auto in = Upload(backend, x), n = Upload(backend, norm), b = Upload(backend, norm_bias),
                  of_logits = Upload(backend, bias);
@@ -199,21 +185,18 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
             std::vector<float> logits(2 * vocab);
             const Slice maybe_bias = kind == NormKind::kLayer ? Slice{b.get(), 0} : Slice{};
             const Slice maybe_of_logits = kind == NormKind::kLayer ? Slice{of_logits.get(), 0} : Slice{};
-            VF_CHECK(backend
-                         .LmHead(*step.workspace, {.residual = {in.get(), 0},
-                                                   .norm_kind = kind,
-                                                   .norm_weight = {n.get(), 0},
-                                                   .norm_bias = maybe_bias,
-                                                   .norm_epsilon = 1e-5f,
-                                                   .weight = weight.get(),
-                                                   .bias = maybe_of_logits,
-                                                   .logit_multiplier = 0.5f,
-                                                   .logit_soft_cap = cap,
-                                                   .rows = asked,
-                                                   .results = results,
-                                                   .logits = logits.data()})
-                         .ok(),
-                     "valid");
+            CheckOk(backend.LmHead(*step.workspace, {.residual = {in.get(), 0},
+                                                     .norm_kind = kind,
+                                                     .norm_weight = {n.get(), 0},
+                                                     .norm_bias = maybe_bias,
+                                                     .norm_epsilon = 1e-5f,
+                                                     .weight = weight.get(),
+                                                     .bias = maybe_of_logits,
+                                                     .logit_multiplier = 0.5f,
+                                                     .logit_soft_cap = cap,
+                                                     .rows = asked,
+                                                     .results = results,
+                                                     .logits = logits.data()}));
             std::vector<float> all = logits;
             for (const HeadResult& r : results) {
               all.insert(all.end(),
@@ -223,8 +206,7 @@ std::string CheckLmHead(Backend& tested, Backend& oracle) {
               all.push_back(vocab > 1 ? r.runner_up_logit : 0.0f);
             }
             return all;
-          });
-      if (!error.empty()) return error;
+          }));
     }
   }
   return "";
@@ -235,33 +217,23 @@ std::string CheckLmHeadTies(Backend& tested) {
   const int vocab = 2048;
   std::vector<float> weights(vocab * 16, 0.0f), x(16, 1.0f);
   for (const int v : {70, 1030, 1500, 2047}) weights[v * 16] = 3.0f;
-  PlainStep step(tested,
-                 {.head_row_count_max = 1,
-                  .model_dim = 16,
-                  .query_head_count = 1,
-                  .kv_head_count = 1,
-                  .head_dim = 16,
-                  .vocab_size = vocab},
-                 1);
+  PlainStep step(tested, SmallStep({.vocab_size = vocab}), 1);
   auto weight = MakeWeight(tested, weights, vocab, 16, WeightUse::kHead);
   auto in = Upload(tested, x);
   const HeadRow row{};
   HeadResult result;
-  VF_CHECK(tested
-               .LmHead(*step.workspace, {.residual = {in.get(), 0},
-                                         .norm_weight = {in.get(), 0},
-                                         .weight = weight.get(),
-                                         .rows = {&row, 1},
-                                         .results = {&result, 1}})
-               .ok(),
-           "valid");
+  CheckOk(tested.LmHead(*step.workspace, {.residual = {in.get(), 0},
+                                          .norm_weight = {in.get(), 0},
+                                          .weight = weight.get(),
+                                          .rows = {&row, 1},
+                                          .results = {&result, 1}}));
   if (result.argmax != 70) return "argmax among equals is " + std::to_string(result.argmax) + ", not the lowest id, 70";
   return result.runner_up_logit == result.argmax_logit ? "" : "the runner-up of a tie is lower than the best";
 }
 
 std::string CheckCancel(Backend& tested) {
   PlainStep plain(tested, {.model_dim = 16}, 4);
-  auto workspace = Take(tested.CreateWorkspace(OneHeadStep(4, 64)));
+  auto workspace = SmallWorkspace(tested, {.row_count_max = 4, .context_length_max = 64});
   auto pool = Take(tested.CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = 16}, 1));
   const std::vector<int32_t> table = {0};
   const std::span<const int32_t> tables[] = {table};
@@ -269,9 +241,7 @@ std::string CheckCancel(Backend& tested) {
   const std::vector<RowInterval> rows = {{0, 1}, {0, 2}, {0, 3}, {0, 4}};
   const std::span<const RowInterval> mask = rows;
   const std::atomic<bool> cancelled{true};
-  VF_CHECK(
-      tested.BeginStep(*workspace, {.sequences = {&sequence, 1}, .masks = {&mask, 1}, .cancelled = &cancelled}).ok(),
-      "valid");
+  CheckOk(tested.BeginStep(*workspace, {.sequences = {&sequence, 1}, .masks = {&mask, 1}, .cancelled = &cancelled}));
   auto q = Empty(tested, 64), out = Empty(tested, 64);
   const Error error = tested.Attend(
       *workspace, {.queries = {q.get(), 0}, .query_head_count = 1, .pool = pool.get(), .out = {out.get(), 0}});
@@ -279,7 +249,7 @@ std::string CheckCancel(Backend& tested) {
 }
 
 std::string CheckRefusals(Backend& tested) {
-  auto workspace = Take(tested.CreateWorkspace(OneHeadStep(4, 64)));
+  auto workspace = SmallWorkspace(tested, {.row_count_max = 4, .context_length_max = 64});
   const SequenceRows sequence{.row_count = 5};
   if (tested.BeginStep(*workspace, {.sequences = {&sequence, 1}}).ok())
     return "5 rows were accepted in a workspace of 4";

@@ -28,7 +28,7 @@ std::string CheckLinear(Backend& tested, Backend& oracle) {
       // The residual's multiplier of 0.5 and its addition round once more each.
       // A bf16 operand adds one rounding, relative to at most inner + 1.
       const double tolerance = SumTolerance(inner + 2, 1.0) + (mode < 2 ? OutputUnit(tested) * (inner + 1) : 0);
-      const std::string error =
+      RETURN_COMPLAINT(
           Both(tested, oracle, tolerance, what, [&, rows = rows, inner = inner, outputs = outputs](Backend& backend) {
             PlainStep step(backend, {.model_dim = inner}, rows);
             auto weight = MakeWeight(backend, weights, outputs, inner, WeightUse::kPlain);
@@ -46,8 +46,7 @@ std::string CheckLinear(Backend& tested, Backend& oracle) {
                                                                     .residual = {out.get(), 0}});
             VF_CHECK(failed.ok(), "a valid product");
             return mode < 2 ? DownloadOperands(backend, *out, base.size()) : Download(backend, *out, base.size());
-          });
-      if (!error.empty()) return error;
+          }));
     }
   }
   return "";
@@ -86,7 +85,7 @@ std::string CheckGated(Backend& tested, Backend& oracle) {
             Growth(activation, 1.5 * sum) * (2.2 * error_of_sum * sum + (1e-6 + 3.3 * OutputUnit(tested)) * sum * sum);
         const std::string what = "gated " + std::to_string(rows) + "x" + std::to_string(width) + " activation " +
                                  std::to_string(static_cast<int>(activation)) + (biased ? " with bias" : "");
-        const std::string error =
+        RETURN_COMPLAINT(
             Both(tested, oracle, tolerance, what, [&, rows = rows, inner = inner, width = width](Backend& backend) {
               PlainStep step(backend, {.model_dim = inner}, rows);
               auto weight = MakeWeight(backend, weights, 2 * width, inner, WeightUse::kGateUp);
@@ -98,10 +97,9 @@ std::string CheckGated(Backend& tested, Backend& oracle) {
                                    .terms = TermsOf(activation),
                                    .out = {out.get(), 0}};
               if (biased) args.bias = {b.get(), 0};
-              VF_CHECK(backend.LinearGated(*step.workspace, args).ok(), "valid");
+              CheckOk(backend.LinearGated(*step.workspace, args));
               return DownloadOperands(backend, *out, rows * width);
-            });
-        if (!error.empty()) return error;
+            }));
       }
     }
   }
@@ -129,7 +127,7 @@ std::string CheckActivations(Backend& tested, Backend& oracle) {
                               .activation = activation,
                               .terms = TermsOf(activation),
                               .out = {out.get(), 0}};
-        VF_CHECK(backend.Linear(*step.workspace, args).ok(), "valid");
+        CheckOk(backend.Linear(*step.workspace, args));
         return DownloadOperands(backend, *out, x.size());
       };
       std::string error;
@@ -144,7 +142,7 @@ std::string CheckActivations(Backend& tested, Backend& oracle) {
                                    .activation = activation,
                                    .terms = TermsOf(activation),
                                    .out = {out.get(), 0}};
-        VF_CHECK(backend.LinearGated(*step.workspace, args).ok(), "valid");
+        CheckOk(backend.LinearGated(*step.workspace, args));
         return DownloadOperands(backend, *out, x.size());
       });
       if (!error.empty()) return error;
@@ -170,19 +168,17 @@ std::string CheckNorm(Backend& tested, Backend& oracle) {
             (width + 8) * kUnit * (4.0 + centred) + 8 * kUnit * offset + OutputUnit(tested) * (4.0 + offset);
         const std::string what = "norm " + std::to_string(static_cast<int>(kind)) + " of width " +
                                  std::to_string(width) + " around " + std::to_string(offset);
-        const std::string error =
-            Both(tested, oracle, tolerance, what, [&, rows = rows, width = width](Backend& backend) {
-              PlainStep step(backend, {.model_dim = width}, rows);
-              auto in = Upload(backend, x), w = Upload(backend, weight), b = Upload(backend, bias),
-                   out = EmptyOperands(backend, x.size());
-              NormArgs args{
-                  .kind = kind, .x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
-              // A layer norm is also tested without its bias.
-              if (kind == NormKind::kLayer && rows != 17) args.bias = {b.get(), 0};
-              VF_CHECK(backend.Norm(*step.workspace, args).ok(), "valid");
-              return DownloadOperands(backend, *out, x.size());
-            });
-        if (!error.empty()) return error;
+        RETURN_COMPLAINT(Both(tested, oracle, tolerance, what, [&, rows = rows, width = width](Backend& backend) {
+          PlainStep step(backend, {.model_dim = width}, rows);
+          auto in = Upload(backend, x), w = Upload(backend, weight), b = Upload(backend, bias),
+               out = EmptyOperands(backend, x.size());
+          NormArgs args{
+              .kind = kind, .x = {in.get(), 0}, .weight = {w.get(), 0}, .epsilon = 1e-5f, .out = {out.get(), 0}};
+          // A layer norm is also tested without its bias.
+          if (kind == NormKind::kLayer && rows != 17) args.bias = {b.get(), 0};
+          CheckOk(backend.Norm(*step.workspace, args));
+          return DownloadOperands(backend, *out, x.size());
+        }));
       }
     }
   }
@@ -202,7 +198,7 @@ std::string CheckLinearNormResidual(Backend& tested, Backend& oracle) {
         const double tolerance = 2.5 * (2 * product + 8.0 * (width + 8) * kUnit);
         const std::string what = "normed product " + std::to_string(rows) + "x" + std::to_string(inner) + "x" +
                                  std::to_string(width) + (biased ? " with bias" : "");
-        const std::string error =
+        RETURN_COMPLAINT(
             Both(tested, oracle, tolerance, what, [&, rows = rows, inner = inner, width = width](Backend& backend) {
               PlainStep step(backend, {.model_dim = width, .ffn_dim = inner}, rows);
               auto weight = MakeWeight(backend, weights, width, inner, WeightUse::kPlain);
@@ -215,10 +211,9 @@ std::string CheckLinearNormResidual(Backend& tested, Backend& oracle) {
                                           .multiplier = multiplier,
                                           .residual = {residual.get(), 0}};
               if (biased) args.bias = {b.get(), 0};
-              VF_CHECK(backend.LinearNormResidual(*step.workspace, args).ok(), "valid");
+              CheckOk(backend.LinearNormResidual(*step.workspace, args));
               return Download(backend, *residual, base.size());
-            });
-        if (!error.empty()) return error;
+            }));
       }
     }
   }
@@ -267,12 +262,11 @@ std::string CheckNextNorm(Backend& tested) {
             results[together].insert(results[together].end(), normed.begin(), normed.end());
           }
           size_t different = 0;
-          for (size_t i = 0; i < results[0].size(); ++i) {
+          for (size_t i = 0; i < results[0].size(); ++i)
             different += std::bit_cast<uint32_t>(results[0][i]) != std::bit_cast<uint32_t>(results[1][i]);
-          }
           const std::string what = "the norm of width " + std::to_string(width) + " with its residual, mode " +
                                    std::to_string(mode) + ", kind " + std::to_string(static_cast<int>(kind));
-          if (auto error = SameBitsVerdict(different, what); !error.empty()) return error;
+          RETURN_COMPLAINT(SameBitsVerdict(different, what));
         }
       }
     }
@@ -321,19 +315,15 @@ std::string CheckEmbed(Backend& tested, Backend& oracle) {
     const HostMatrix matrix{dtype, dtype == DType::kF32 ? static_cast<const void*>(table.data()) : halves.data(), vocab,
                             width};
     // The bf16 patterns read as f16 are other numbers; both sides must read the same ones.
-    const std::string error =
+    RETURN_COMPLAINT(
         Both(tested, oracle, 0.0, std::string("embedding from ") + DTypeName(dtype), [&](Backend& backend) {
           PlainStep step(backend, {.model_dim = width}, tokens.size());
           auto weight = Take(backend.CreateWeight({&matrix, 1}, WeightUse::kEmbeddingAndHead));
           auto out = Empty(backend, tokens.size() * width);
-          VF_CHECK(backend
-                       .Embed(*step.workspace,
-                              {.table = weight.get(), .tokens = tokens, .multiplier = 2.0f, .out = {out.get(), 0}})
-                       .ok(),
-                   "valid");
+          CheckOk(backend.Embed(*step.workspace,
+                                {.table = weight.get(), .tokens = tokens, .multiplier = 2.0f, .out = {out.get(), 0}}));
           return Download(backend, *out, tokens.size() * width);
-        });
-    if (!error.empty()) return error;
+        }));
   }
   return "";
 }
@@ -343,31 +333,23 @@ std::string CheckEmbedPositions(Backend& tested, Backend& oracle) {
   const int vocab = 70, width = 40, positions = 300, rows = 5;
   const auto table = UniformVector(33, vocab * width), offsets = UniformVector(34, positions * width);
   return Both(tested, oracle, 4 * kUnit, "embedding with positions", [&](Backend& backend) {
-    auto workspace = Take(backend.CreateWorkspace({.row_count_max = 2 * rows,
-                                                   .sequence_count_max = 2,
-                                                   .head_row_count_max = 1,
-                                                   .context_length_max = positions,
-                                                   .model_dim = width,
-                                                   .query_head_count = 1,
-                                                   .kv_head_count = 1,
-                                                   .head_dim = 16,
-                                                   .ffn_dim = 16,
-                                                   .vocab_size = vocab}));
+    auto workspace = SmallWorkspace(backend, {.row_count_max = 2 * rows,
+                                              .sequence_count_max = 2,
+                                              .context_length_max = positions,
+                                              .model_dim = width,
+                                              .vocab_size = vocab});
     const SequenceRows sequences[] = {{.row_count = rows, .first_position = positions - rows},
                                       {.row_count = rows, .first_position = 62}};
-    VF_CHECK(backend.BeginStep(*workspace, {.sequences = sequences}).ok(), "valid");
+    CheckOk(backend.BeginStep(*workspace, {.sequences = sequences}));
     auto tokens_weight = MakeWeight(backend, table, vocab, width, WeightUse::kEmbeddingAndHead);
     auto positions_weight = MakeWeight(backend, offsets, positions, width, WeightUse::kEmbedding);
     const std::vector<int32_t> tokens = {0, 69, 63, 64, 65, 1, 1, 1, 68, 2};
     auto out = Empty(backend, tokens.size() * width);
-    VF_CHECK(backend
-                 .Embed(*workspace, {.table = tokens_weight.get(),
-                                     .tokens = tokens,
-                                     .multiplier = 1.7f,
-                                     .positions = positions_weight.get(),
-                                     .out = {out.get(), 0}})
-                 .ok(),
-             "valid");
+    CheckOk(backend.Embed(*workspace, {.table = tokens_weight.get(),
+                                       .tokens = tokens,
+                                       .multiplier = 1.7f,
+                                       .positions = positions_weight.get(),
+                                       .out = {out.get(), 0}}));
     return Download(backend, *out, tokens.size() * width);
   });
 }

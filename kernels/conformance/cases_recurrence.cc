@@ -68,7 +68,7 @@ class RecurrenceInputs {
       }
       const std::span<const RowInterval> masks[] = {mask};
       const Phase phase = count == 1 ? Phase::kDecode : Phase::kPrefill;
-      VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = sequences, .masks = masks}).ok(), "a step");
+      CheckOk(backend.BeginStep(*workspace, {.phase = phase, .sequences = sequences, .masks = masks}));
       auto in = UploadOperands(backend, ProductInput(backend, x)),
            result = EmptyOperands(backend, WideProduct(2 * count, s.value_width()));
       const Error done = backend.Recur(*workspace, {.shape = s,
@@ -140,8 +140,7 @@ std::string CheckRecurrence(Backend& tested, Backend& oracle) {
     float largest = 0;
     for (const float x : expected) largest = std::max(largest, std::abs(x));
     const double tolerance = 1e-3 + OutputUnit(tested) * largest;
-    std::string error = CompareWithin(inputs.Run(tested, {}), expected, tolerance, what);
-    if (!error.empty()) return error;
+    RETURN_COMPLAINT(CompareWithin(inputs.Run(tested, {}), expected, tolerance, what));
   }
   return "";
 }
@@ -181,8 +180,7 @@ std::string CheckGate(Backend& tested, Backend& oracle) {
     PlainStep step(backend, {.model_dim = columns}, rows, Phase::kPrefill);
     auto gate = UploadOperands(backend, ProductInput(backend, UniformVector(311, rows * columns, 8.0f)));
     auto x = UploadOperands(backend, ProductInput(backend, UniformVector(312, rows * columns)));
-    VF_CHECK(backend.ApplyGate(*step.workspace, {.gate = {gate.get(), 0}, .columns = columns, .x = {x.get(), 0}}).ok(),
-             "a valid gate");
+    CheckOk(backend.ApplyGate(*step.workspace, {.gate = {gate.get(), 0}, .columns = columns, .x = {x.get(), 0}}));
     return DownloadOperands(backend, *x, rows * columns);
   });
 }

@@ -40,7 +40,7 @@ std::string CheckEveryChunk(bool windowed, Backend& tested) {
   const AttentionCase c = MixedCase(windowed);
   const AttentionRun base = RunAttentionCase(tested, c, {});
   for (const int chunk : kChunks) {
-    if (std::string error = CheckChunks(c, base, {chunk}, tested); !error.empty()) return error;
+    RETURN_COMPLAINT(CheckChunks(c, base, {chunk}, tested));
   }
   return "";
 }
@@ -52,16 +52,14 @@ std::string CheckWalks(bool windowed, Backend& tested) {
   for (size_t first = 0; first < std::size(kChunks); first += 2) {
     std::vector<int> cycle(kChunks + first, std::end(kChunks));
     cycle.insert(cycle.end(), kChunks, kChunks + first);
-    if (std::string error = CheckChunks(c, base, cycle, tested); !error.empty()) return error;
+    RETURN_COMPLAINT(CheckChunks(c, base, cycle, tested));
   }
   std::vector<int> single_rows(20, 1);
   single_rows[0] = 120;
-  if (std::string error = CheckChunks(c, base, single_rows, tested); !error.empty()) return error;
+  RETURN_COMPLAINT(CheckChunks(c, base, single_rows, tested));
   AttentionWalk alone{.one_sequence_at_a_time = true, .page_order_seed = 9};
-  if (auto error =
-          SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on other pages");
-      !error.empty())
-    return error;
+  RETURN_COMPLAINT(
+      SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, on other pages"));
   alone.chunks = {33};
   return SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, alone)), "being alone, in chunks of 33");
 }
@@ -155,10 +153,8 @@ std::string CheckFreedPages(Backend& tested) {
   const AttentionRun base = RunAttentionCase(tested, c, {});
   for (const std::vector<int>& chunks : {std::vector{64}, {128}, {200, 1, 1, 55}, {1, 128, 1}}) {
     const AttentionWalk walk{.chunks = chunks, .poison_pages = true, .free_window_pages = true};
-    if (auto error = SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, walk)),
-                                     "freed pages, chunks of " + std::to_string(chunks[0]) + ", ..");
-        !error.empty())
-      return error;
+    RETURN_COMPLAINT(SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, c, walk)),
+                                     "freed pages, chunks of " + std::to_string(chunks[0]) + ", .."));
   }
   return "";
 }
@@ -177,9 +173,7 @@ std::string CheckTemperatureOne(Backend& tested) {
   baseline.scale = 0.17677669529663687;
   focal.scale = FocalScale(0.17677669529663687, 1.0);
   const AttentionRun base = RunAttentionCase(tested, baseline, {});
-  if (auto error = SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, focal, {})), "temperature 1");
-      !error.empty())
-    return error;
+  RETURN_COMPLAINT(SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, focal, {})), "temperature 1"));
   focal.scale = 0.17677669529663687 / 0.9999;
   return CountDifferentBits(base, RunAttentionCase(tested, focal, {})) > 0 ? "" : "temperature 0.9999 changed nothing";
 }
@@ -190,10 +184,8 @@ std::string CheckSinkOfNoWeight(Backend& tested) {
   AttentionCase other = none;
   other.sink = -1e30f;
   const AttentionRun base = RunAttentionCase(tested, none, {});
-  if (auto error =
-          SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, other, {})), "a sink of no weight");
-      !error.empty())
-    return error;
+  RETURN_COMPLAINT(
+      SameBitsVerdict(CountDifferentBits(base, RunAttentionCase(tested, other, {})), "a sink of no weight"));
   other.sink = 0;
   return CountDifferentBits(base, RunAttentionCase(tested, other, {})) > 0 ? "" : "a sink of 0 changed nothing";
 }

@@ -16,16 +16,12 @@ constexpr int kDim = 32, kKvHeads = 2, kStepHeads = 4, kWidth = 24, kLayers = 3,
 class PageWalk {
  public:
   explicit PageWalk(Backend& backend) : backend_(backend) {
-    workspace_ = Take(backend.CreateWorkspace({.row_count_max = kPageTokens,
-                                               .sequence_count_max = 1,
-                                               .head_row_count_max = 1,
-                                               .context_length_max = kPageTokens,
-                                               .model_dim = kWidth,
-                                               .query_head_count = kStepHeads,
-                                               .kv_head_count = kKvHeads,
-                                               .head_dim = kDim,
-                                               .ffn_dim = 16,
-                                               .vocab_size = 16}));
+    workspace_ = SmallWorkspace(backend, {.row_count_max = kPageTokens,
+                                          .context_length_max = kPageTokens,
+                                          .model_dim = kWidth,
+                                          .query_head_count = kStepHeads,
+                                          .kv_head_count = kKvHeads,
+                                          .head_dim = kDim});
     pool_ = Take(backend.CreateKvPool(
         {.layer_count = kLayers, .kv_head_count = kKvHeads, .head_dim = kDim, .annotation_bytes = 8}, kPages));
     const int rows = (kStepHeads + 2 * kKvHeads) * kDim;
@@ -45,29 +41,23 @@ class PageWalk {
     const std::span<const int32_t> tables[] = {table};
     const SequenceRows sequence{
         .row_count = count, .first_position = first, .page_tables = tables, .prompt_row_count = kPageTokens};
-    VF_CHECK(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}).ok(), "valid");
+    CheckOk(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
     WriteOperands(backend_, {x_.get(), 0}, UniformVector(seed, count * kWidth));
     for (int layer = 0; layer < kLayers; ++layer) {
-      VF_CHECK(backend_
-                   .FocalTau(*workspace_, {.x = {x_.get(), 0},
-                                           .weight = {tau_weight_.get(), 0},
-                                           .bias = 4.0f + layer,
-                                           .tau_min = 1,
-                                           .tau_max = 9,
-                                           .pool = pool_.get(),
-                                           .layer = layer,
-                                           .row_scales = {scales_.get(), 0}})
-                   .ok(),
-               "valid");
-      VF_CHECK(backend_
-                   .QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
-                                               .weight = weights_[layer].get(),
-                                               .query_head_count = kStepHeads,
-                                               .pool = pool_.get(),
-                                               .layer = layer,
-                                               .queries = {queries_.get(), 0}})
-                   .ok(),
-               "valid");
+      CheckOk(backend_.FocalTau(*workspace_, {.x = {x_.get(), 0},
+                                              .weight = {tau_weight_.get(), 0},
+                                              .bias = 4.0f + layer,
+                                              .tau_min = 1,
+                                              .tau_max = 9,
+                                              .pool = pool_.get(),
+                                              .layer = layer,
+                                              .row_scales = {scales_.get(), 0}}));
+      CheckOk(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
+                                                  .weight = weights_[layer].get(),
+                                                  .query_head_count = kStepHeads,
+                                                  .pool = pool_.get(),
+                                                  .layer = layer,
+                                                  .queries = {queries_.get(), 0}}));
     }
   }
 
@@ -79,7 +69,7 @@ class PageWalk {
     std::vector<float> all(2 * floats * kLayers);
     for (int layer = 0; layer < kLayers; ++layer) {
       float* keys = all.data() + 2 * floats * layer;
-      VF_CHECK(backend_.ReadPage(*pool_, layer, page, count, keys, keys + floats).ok(), "valid");
+      CheckOk(backend_.ReadPage(*pool_, layer, page, count, keys, keys + floats));
     }
     return all;
   }
@@ -174,21 +164,17 @@ std::string CheckDraw(Backend& tested) {
     for (int v = 0; v < vocab; ++v) {
       for (int i = 0; i < 16; ++i) weights[v * 16 + i] = Uniform(70 + v % 50, i);
     }
-    auto workspace = Take(tested.CreateWorkspace({.row_count_max = kRows,
-                                                  .sequence_count_max = kRows,
-                                                  .head_row_count_max = 2 * kRows,
-                                                  .context_length_max = 1,
-                                                  .model_dim = 16,
-                                                  .query_head_count = 1,
-                                                  .kv_head_count = 1,
-                                                  .head_dim = 16,
-                                                  .vocab_size = vocab}));
+    auto workspace = SmallWorkspace(tested, {.row_count_max = kRows,
+                                             .sequence_count_max = kRows,
+                                             .head_row_count_max = 2 * kRows,
+                                             .context_length_max = 1,
+                                             .vocab_size = vocab});
     auto weight = MakeWeight(tested, weights, vocab, 16, WeightUse::kHead);
     auto x = Upload(tested, UniformVector(71, kRows * 16)), norm = Upload(tested, std::vector<float>(16, 1.0f));
     const std::vector<SequenceRows> sequences(kRows, SequenceRows{.row_count = 1});
     for (const double temperature : {0.05, 1.0, 30.0}) {
       for (const TokenDraw& filters : kFilters) {
-        VF_CHECK(tested.BeginStep(*workspace, {.sequences = sequences}).ok(), "valid");
+        CheckOk(tested.BeginStep(*workspace, {.sequences = sequences}));
         std::vector<HeadRow> rows;
         for (int r = 0; r < kRows; ++r) {
           TokenDraw draw = filters;
@@ -199,16 +185,13 @@ std::string CheckDraw(Backend& tested) {
         }
         std::vector<HeadResult> results(rows.size());
         std::vector<float> logits(rows.size() * vocab);
-        VF_CHECK(tested
-                     .LmHead(*workspace, {.residual = {x.get(), 0},
-                                          .norm_weight = {norm.get(), 0},
-                                          .norm_epsilon = 1e-5f,
-                                          .weight = weight.get(),
-                                          .rows = rows,
-                                          .results = results,
-                                          .logits = logits.data()})
-                     .ok(),
-                 "valid");
+        CheckOk(tested.LmHead(*workspace, {.residual = {x.get(), 0},
+                                           .norm_weight = {norm.get(), 0},
+                                           .norm_epsilon = 1e-5f,
+                                           .weight = weight.get(),
+                                           .rows = rows,
+                                           .results = results,
+                                           .logits = logits.data()}));
         for (int r = 0; r < kRows; ++r) {
           const DrawnToken drawn = results[2 * r].drawn;
           const auto own = logits.begin() + static_cast<std::ptrdiff_t>(2 * r + 1) * vocab;
@@ -221,9 +204,8 @@ std::string CheckDraw(Backend& tested) {
           if (drawn.token < 0 || drawn.token >= vocab) return what + " is outside the vocabulary";
           if (drawn.logit != row[drawn.token]) return what + " is returned with another logit";
           const Stretch stretch = StretchOf(row, rows[2 * r].draw, drawn.token);
-          if (uniforms[r] < stretch.begin - 1e-6 || uniforms[r] > stretch.end + 1e-6) {
+          if (uniforms[r] < stretch.begin - 1e-6 || uniforms[r] > stretch.end + 1e-6)
             return what + " has the interval " + std::to_string(stretch.begin) + " to " + std::to_string(stretch.end);
-          }
           if (results[2 * r + 1].drawn.token != -1) return "a token was drawn for a row without a draw";
           if (results[2 * r].argmax != results[2 * r + 1].argmax) return "a draw changed the best token";
         }
@@ -235,14 +217,7 @@ std::string CheckDraw(Backend& tested) {
 
 // Drawing from logits that are not finite is safe; the result is marked not finite.
 std::string CheckDrawNotFinite(Backend& tested) {
-  PlainStep step(tested,
-                 {.head_row_count_max = 1,
-                  .model_dim = 16,
-                  .query_head_count = 1,
-                  .kv_head_count = 1,
-                  .head_dim = 16,
-                  .vocab_size = 40},
-                 1);
+  PlainStep step(tested, SmallStep({.vocab_size = 40}), 1);
   std::vector<float> weights(40 * 16, 1.0f);
   weights[5 * 16] = 3e38f;
   weights[5 * 16 + 1] = 3e38f;
@@ -251,16 +226,13 @@ std::string CheckDrawNotFinite(Backend& tested) {
   const HeadRow row{.logits_slot = 0, .draw = {.temperature = 1, .uniform = 0.5}};
   HeadResult result;
   std::vector<float> logits(40);
-  VF_CHECK(tested
-               .LmHead(*step.workspace, {.residual = {x.get(), 0},
-                                         .norm_weight = {norm.get(), 0},
-                                         .norm_epsilon = 1e-5f,
-                                         .weight = weight.get(),
-                                         .rows = {&row, 1},
-                                         .results = {&result, 1},
-                                         .logits = logits.data()})
-               .ok(),
-           "valid");
+  CheckOk(tested.LmHead(*step.workspace, {.residual = {x.get(), 0},
+                                          .norm_weight = {norm.get(), 0},
+                                          .norm_epsilon = 1e-5f,
+                                          .weight = weight.get(),
+                                          .rows = {&row, 1},
+                                          .results = {&result, 1},
+                                          .logits = logits.data()}));
   return result.finite ? "an infinite logit was reported as finite" : "";
 }
 

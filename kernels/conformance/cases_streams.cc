@@ -13,13 +13,7 @@ namespace {
 constexpr int kStreamRows = 21, kStreamWidth = 72, kGates = 90;
 
 StepShape StreamStep() {
-  return {.head_row_count_max = 1,
-          .model_dim = kStreamWidth,
-          .query_head_count = 4,
-          .kv_head_count = 2,
-          .head_dim = 16,
-          .ffn_dim = kGates,
-          .vocab_size = 16};
+  return SmallStep({.model_dim = kStreamWidth, .query_head_count = 4, .kv_head_count = 2, .ffn_dim = kGates});
 }
 
 // Rows [first, first + count) of numbers [blocks, kStreamRows, width].
@@ -57,47 +51,31 @@ std::vector<float> RunStreams(Backend& backend, const StreamCase& c, int first, 
   const StreamRouter by{.norm_weight = {norm.get(), 0}, .norm_epsilon = 1e-3f, .router = {router.get(), 0}};
   const NormArgs next{.x = {residual.get(), 0}, .weight = {norm.get(), 0}, .epsilon = 1e-3f, .out = {normed.get(), 0}};
   std::vector<std::vector<float>> parts;
-  VF_CHECK(
-      backend
-          .MatchStreams(*step.workspace,
-                        {.streams = {x.get(), 0}, .stream_count = streams, .floor = 1e-5f, .first = {start.get(), 0}})
-          .ok(),
-      "valid");
-  VF_CHECK(backend
-               .PredictStreams(*step.workspace, {.router = by,
-                                                 .coefficients = {predict.get(), 0},
-                                                 .streams = {x.get(), 0},
-                                                 .stream_count = streams,
-                                                 .active = c.active,
-                                                 .residual = {residual.get(), 0},
-                                                 .next_norm = &next})
-               .ok(),
-           "valid");
+  CheckOk(backend.MatchStreams(
+      *step.workspace, {.streams = {x.get(), 0}, .stream_count = streams, .floor = 1e-5f, .first = {start.get(), 0}}));
+  CheckOk(backend.PredictStreams(*step.workspace, {.router = by,
+                                                   .coefficients = {predict.get(), 0},
+                                                   .streams = {x.get(), 0},
+                                                   .stream_count = streams,
+                                                   .active = c.active,
+                                                   .residual = {residual.get(), 0},
+                                                   .next_norm = &next}));
   parts.push_back(Download(backend, *residual, all));
   parts.push_back(DownloadOperands(backend, *normed, all));
-  VF_CHECK(backend
-               .CorrectStreams(*step.workspace, {.router = by,
-                                                 .coefficients = {correct.get(), 0},
-                                                 .streams = {x.get(), 0},
-                                                 .stream_count = streams,
-                                                 .active = c.active,
-                                                 .made = {start.get(), 0},
-                                                 .scale = {c.scales ? scale.get() : nullptr, 0},
-                                                 .out = {corrected.get(), 0}})
-               .ok(),
-           "valid");
+  CheckOk(backend.CorrectStreams(*step.workspace, {.router = by,
+                                                   .coefficients = {correct.get(), 0},
+                                                   .streams = {x.get(), 0},
+                                                   .stream_count = streams,
+                                                   .active = c.active,
+                                                   .made = {start.get(), 0},
+                                                   .scale = {c.scales ? scale.get() : nullptr, 0},
+                                                   .out = {corrected.get(), 0}}));
   parts.push_back(DownloadOperands(backend, *corrected, all));
-  VF_CHECK(
-      backend
-          .AddToStreams(*step.workspace, {.x = {residual.get(), 0}, .streams = {x.get(), 0}, .stream_count = streams})
-          .ok(),
-      "valid");
+  CheckOk(backend.AddToStreams(*step.workspace,
+                               {.x = {residual.get(), 0}, .streams = {x.get(), 0}, .stream_count = streams}));
   // A floor above some of the sizes.
-  VF_CHECK(backend
-               .MatchStreams(*step.workspace,
-                             {.streams = {x.get(), 0}, .stream_count = streams, .floor = 0.5f, .mean = {mean.get(), 0}})
-               .ok(),
-           "valid");
+  CheckOk(backend.MatchStreams(
+      *step.workspace, {.streams = {x.get(), 0}, .stream_count = streams, .floor = 0.5f, .mean = {mean.get(), 0}}));
   const std::vector<float> end = Download(backend, *x, streams * all);
   for (int s = 0; s < streams; ++s) parts.emplace_back(end.begin() + s * all, end.begin() + (s + 1) * all);
   parts.push_back(Download(backend, *mean, all));
@@ -112,9 +90,8 @@ std::vector<float> RunStreams(Backend& backend, const StreamCase& c, int first, 
 // Streams of numbers of size 1, of which up to four are added with weights of up to 3.
 std::string CheckStreams(Backend& tested, Backend& oracle) {
   for (const StreamCase& c : kStreamCases) {
-    const std::string error = Both(tested, oracle, 2e-4 + 32 * OperandUnit(tested), "residual streams",
-                                   [&](Backend& backend) { return RunStreams(backend, c, 0, kStreamRows); });
-    if (!error.empty()) return error;
+    RETURN_COMPLAINT(Both(tested, oracle, 2e-4 + 32 * OperandUnit(tested), "residual streams",
+                          [&](Backend& backend) { return RunStreams(backend, c, 0, kStreamRows); }));
   }
   return "";
 }
@@ -136,14 +113,11 @@ std::vector<float> RunCut(Backend& backend, Activation activation, float deviati
   const PlainStep step(backend, StreamStep(), count);
   auto gates = UploadOperands(backend, RowsOfBlocks(411, 1, 2 * kGates, first, count));
   auto out = EmptyOperands(backend, count * kGates);
-  VF_CHECK(backend
-               .CutGated(*step.workspace, {.x = {gates.get(), 0},
-                                           .width = kGates,
-                                           .deviations = deviations,
-                                           .activation = activation,
-                                           .out = {out.get(), 0}})
-               .ok(),
-           "valid");
+  CheckOk(backend.CutGated(*step.workspace, {.x = {gates.get(), 0},
+                                             .width = kGates,
+                                             .deviations = deviations,
+                                             .activation = activation,
+                                             .out = {out.get(), 0}}));
   return DownloadOperands(backend, *out, count * kGates);
 }
 
@@ -151,10 +125,8 @@ std::vector<float> RunCut(Backend& backend, Activation activation, float deviati
 std::string CheckCutGates(Backend& tested, Backend& oracle) {
   for (const Activation activation : {Activation::kGeluTanh, Activation::kGeluErf, Activation::kSilu}) {
     for (const float deviations : {-0.5f, 0.0f, 1.645f}) {
-      const std::string error =
-          Both(tested, oracle, 1e-6 + 3 * OperandUnit(tested), "gates that are cut",
-               [&](Backend& backend) { return RunCut(backend, activation, deviations, 0, kStreamRows); });
-      if (!error.empty()) return error;
+      RETURN_COMPLAINT(Both(tested, oracle, 1e-6 + 3 * OperandUnit(tested), "gates that are cut",
+                            [&](Backend& backend) { return RunCut(backend, activation, deviations, 0, kStreamRows); }));
     }
   }
   const std::vector<float> all = RunCut(tested, Activation::kGeluTanh, 1, 0, kStreamRows);

@@ -39,21 +39,18 @@ std::vector<float> ProductInput(const Backend& backend, std::vector<float> data)
 }
 
 std::unique_ptr<Buffer> Empty(Backend& backend, size_t floats) {
-  auto buffer = backend.Allocate(floats * sizeof(float));
-  VF_CHECK(buffer.ok(), "buffer allocation failed");
-  return std::move(*buffer);
+  return Take(backend.Allocate(floats * sizeof(float)));
 }
 
 std::unique_ptr<Buffer> Upload(Backend& backend, const std::vector<float>& data) {
   auto buffer = Empty(backend, data.size());
-  VF_CHECK(backend.Write({buffer.get(), 0}, data.data(), data.size() * sizeof(float)).ok(),
-           "a write inside the buffer");
+  CheckOk(backend.Write({buffer.get(), 0}, data.data(), data.size() * sizeof(float)));
   return buffer;
 }
 
 std::vector<float> Download(Backend& backend, Buffer& buffer, size_t floats) {
   std::vector<float> data(floats);
-  VF_CHECK(backend.Read(data.data(), {&buffer, 0}, floats * sizeof(float)).ok(), "a read inside the buffer");
+  CheckOk(backend.Read(data.data(), {&buffer, 0}, floats * sizeof(float)));
   return data;
 }
 
@@ -66,13 +63,11 @@ void WriteOperands(Backend& backend, Slice to, const std::vector<float>& data) {
     from = halves.data();
     bytes = data.size() * sizeof(uint16_t);
   }
-  VF_CHECK(backend.Write(to, from, bytes).ok(), "a write inside the buffer");
+  CheckOk(backend.Write(to, from, bytes));
 }
 
 std::unique_ptr<Buffer> EmptyOperands(Backend& backend, size_t count) {
-  auto buffer = backend.Allocate(count * DTypeBytes(backend.operand_dtype()));
-  VF_CHECK(buffer.ok(), "buffer allocation failed");
-  return std::move(*buffer);
+  return Take(backend.Allocate(count * DTypeBytes(backend.operand_dtype())));
 }
 
 std::unique_ptr<Buffer> UploadOperands(Backend& backend, const std::vector<float>& data) {
@@ -84,7 +79,7 @@ std::unique_ptr<Buffer> UploadOperands(Backend& backend, const std::vector<float
 std::vector<float> DownloadOperands(Backend& backend, Buffer& buffer, size_t count) {
   if (backend.operand_dtype() == DType::kF32) return Download(backend, buffer, count);
   std::vector<uint16_t> halves(count);
-  VF_CHECK(backend.Read(halves.data(), {&buffer, 0}, count * sizeof(uint16_t)).ok(), "a read inside the buffer");
+  CheckOk(backend.Read(halves.data(), {&buffer, 0}, count * sizeof(uint16_t)));
   std::vector<float> data(count);
   for (size_t i = 0; i < count; ++i) data[i] = WidenBF16(halves[i]);
   return data;
@@ -95,11 +90,9 @@ PlainStep::PlainStep(Backend& backend, StepShape shape, int row_count, Phase pha
   shape.row_count_max = row_count;
   shape.sequence_count_max = sequences_.size();
   shape.context_length_max = row_count;
-  auto created = backend.CreateWorkspace(shape);
-  VF_CHECK(created.ok(), "workspace allocation failed");
-  workspace = std::move(*created);
+  workspace = Take(backend.CreateWorkspace(shape));
   for (SequenceRows& sequence : sequences_) sequence.row_count = phase == Phase::kDecode ? 1 : row_count;
-  VF_CHECK(backend.BeginStep(*workspace, {.phase = phase, .sequences = sequences_}).ok(), "the step fits its shape");
+  CheckOk(backend.BeginStep(*workspace, {.phase = phase, .sequences = sequences_}));
 }
 
 namespace {
@@ -199,9 +192,8 @@ class Walker {
     // Two layers, of which the second is used, and shuffled pages, to test address computation.
     KvShape kv{.layer_count = 2, .kv_head_count = c.kv_heads, .head_dim = c.head_dim};
     kv.row_keys = c.row_keys;
-    if (c.groups.group_count > 0) {
+    if (c.groups.group_count > 0)
       kv.annotation_bytes = kGroupsOffset + GroupAnnotationBytes(c.groups.bias, c.groups.group_count);
-    }
     pool_ = Take(backend.CreateKvPool(kv, pages + 3));
     std::vector<int32_t> order(pages + 3);
     std::iota(order.begin(), order.end(), 0);
@@ -209,9 +201,8 @@ class Walker {
     size_t next = 0;
     for (const auto& s : c.sequences) {
       std::vector<int32_t> table;
-      for (int p = 0; p * kPageTokens < s.prefill + s.decode; ++p) {
+      for (int p = 0; p * kPageTokens < s.prefill + s.decode; ++p)
         table.push_back(p == 0 && walk.share_first_page && !tables_.empty() ? tables_[0][0] : order[next++]);
-      }
       tables_.push_back(table);
     }
     for (const auto& table : tables_) table_spans_.push_back({std::span<const int32_t>(table)});
@@ -263,12 +254,6 @@ class Walker {
   }
 
  private:
-  template <typename T>
-  static T Take(Result<T> result) {
-    VF_CHECK(result.ok(), "the case fits the backend");
-    return std::move(*result);
-  }
-
   void Poison() {
     const int rows_max = std::min(shape_.row_count_max, shape_.context_length_max);
     for (int32_t page = 0; page < pool_->page_count(); ++page) {
@@ -432,8 +417,6 @@ class Walker {
       first_row += rows.row_count;
     }
   }
-
-  static void CheckOk(const Error& error) { VF_CHECK(error.ok(), "an operation of a valid case"); }
 
   Backend& backend_;
   const AttentionCase& case_;

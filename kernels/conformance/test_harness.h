@@ -6,12 +6,30 @@
 
 #include <functional>
 #include <map>
+#include <source_location>
 #include <string>
 #include <vector>
 
 #include "kernels/backend.h"
 
 namespace varifocal::kernels {
+
+// An operation of a case succeeds, or the program ends.
+inline void CheckOk(const Error& error, std::source_location at = std::source_location::current()) {
+  if (!error.ok()) CheckFailed(at.file_name(), static_cast<int>(at.line()), "ok", error.message.c_str());
+}
+template <typename T>
+T Take(Result<T> result, std::source_location at = std::source_location::current()) {
+  if (!result.ok()) CheckOk(result.error(), at);
+  return std::move(*result);
+}
+
+// Ends a check with what a part of it complains of.
+#define RETURN_COMPLAINT(...)                 \
+  do {                                        \
+    std::string complaint = (__VA_ARGS__);    \
+    if (!complaint.empty()) return complaint; \
+  } while (false)
 
 // Half the distance from 1 to the next float: the relative error of one rounding.
 inline constexpr double kUnit = 0x1p-24;

@@ -39,9 +39,8 @@ void Decode(benchmark::State& state, const std::string& isa, DType dtype, const 
   AttentionBench bench(isa, dtype, 1, shape);
   bench.Begin(Phase::kDecode, shape.tokens - 1, 1);
   bench.Attend();
-  if (const double error = bench.ErrorOfRow(0, shape.tokens - 1); error > AttentionErrorMax(dtype, shape.tokens)) {
+  if (const double error = bench.ErrorOfRow(0, shape.tokens - 1); error > AttentionErrorMax(dtype, shape.tokens))
     return state.SkipWithError("wrong result");
-  }
   double bytes = 0, seconds = 0;
   for (auto _ : state) {
     const double start = cpu::ThreadSeconds();
@@ -60,9 +59,8 @@ void Cascade(benchmark::State& state, const std::string& isa, DType dtype) {
   const size_t stride = size_t{2} * kPageTokens * kDim / kernels.elements_per_word;
   std::vector<float> pages(stride * (kSharedPages + kSequences)), queries = UniformVector(2, size_t{kLanesAll} * kDim),
                                                                   alone(queries.size()), together(queries.size());
-  for (size_t i = 0; i < pages.size(); ++i) {
+  for (size_t i = 0; i < pages.size(); ++i)
     pages[i] = kernels.elements_per_word == 1 ? Uniform(1, i) : cpu::PairOf(Uniform(1, 2 * i), Uniform(1, 2 * i + 1));
-  }
   std::vector<std::vector<int32_t>> tables(kSequences);
   for (int s = 0; s < kSequences; ++s) {
     for (int p = 0; p < kSharedPages; ++p) tables[s].push_back(p);
@@ -99,9 +97,8 @@ void Cascade(benchmark::State& state, const std::string& isa, DType dtype) {
     alone_s += middle - start;
     together_s += cpu::ThreadSeconds() - middle;
   }
-  if (std::memcmp(alone.data(), together.data(), alone.size() * sizeof(float)) != 0) {
+  if (std::memcmp(alone.data(), together.data(), alone.size() * sizeof(float)) != 0)
     return state.SkipWithError("the bits differ");
-  }
   state.counters["times"] = alone_s / together_s;
 }
 

@@ -61,14 +61,11 @@ class AttentionBench {
       x_ = Upload(*backend_, Widened(Inputs(first)));
       Begin(Phase::kPrefill, first, chunk());
       if (groups.group_count > 0) Route();
-      VF_CHECK(backend_
-                   ->QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
-                                                .weight = weight.get(),
-                                                .query_head_count = shape.query_heads,
-                                                .pool = pool_.get(),
-                                                .queries = {queries_.get(), 0}})
-                   .ok(),
-               "a valid step");
+      CheckOk(backend_->QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
+                                                   .weight = weight.get(),
+                                                   .query_head_count = shape.query_heads,
+                                                   .pool = pool_.get(),
+                                                   .queries = {queries_.get(), 0}}));
     }
   }
 
@@ -80,24 +77,19 @@ class AttentionBench {
     for (int r = 0; r < rows; ++r) mask_.push_back(CausalInterval(first + r));
     span_ = mask_;
     sequence_ = {.row_count = rows, .first_position = first, .page_tables = tables_};
-    VF_CHECK(
-        backend_->BeginStep(*workspace_, {.phase = phase, .sequences = {&sequence_, 1}, .masks = {&span_, 1}}).ok(),
-        "a valid step");
+    CheckOk(backend_->BeginStep(*workspace_, {.phase = phase, .sequences = {&sequence_, 1}, .masks = {&span_, 1}}));
   }
 
   // The groups of the last chunk's inputs.
   void Route() {
-    VF_CHECK(backend_
-                 ->RouteGroups(*workspace_, {.x = {x_.get(), 0},
-                                             .projection = {projection_.get(), 0},
-                                             .centroids = {centroids_.get(), 0},
-                                             .group_bias = {zeros_.get(), 0},
-                                             .group_count = groups_.group_count,
-                                             .routing_dim = kInputs,
-                                             .top_k = groups_.top_k,
-                                             .pool = pool_.get()})
-                 .ok(),
-             "a valid step");
+    CheckOk(backend_->RouteGroups(*workspace_, {.x = {x_.get(), 0},
+                                                .projection = {projection_.get(), 0},
+                                                .centroids = {centroids_.get(), 0},
+                                                .group_bias = {zeros_.get(), 0},
+                                                .group_count = groups_.group_count,
+                                                .routing_dim = kInputs,
+                                                .top_k = groups_.top_k,
+                                                .pool = pool_.get()}));
   }
 
   void Attend() {
@@ -105,15 +97,12 @@ class AttentionBench {
                          .top_k = groups_.top_k,
                          .window = groups_.window,
                          .gather_from = groups_.gather_from};
-    VF_CHECK(backend_
-                 ->Attend(*workspace_, {.queries = {queries_.get(), 0},
-                                        .query_head_count = shape_.query_heads,
-                                        .pool = pool_.get(),
-                                        .scale = 0.25f,
-                                        .groups = groups_.group_count > 0 ? &test : nullptr,
-                                        .out = {out_.get(), 0}})
-                 .ok(),
-             "a valid step");
+    CheckOk(backend_->Attend(*workspace_, {.queries = {queries_.get(), 0},
+                                           .query_head_count = shape_.query_heads,
+                                           .pool = pool_.get(),
+                                           .scale = 0.25f,
+                                           .groups = groups_.group_count > 0 ? &test : nullptr,
+                                           .out = {out_.get(), 0}}));
   }
 
   // The whole prompt, chunk by chunk; flops of the visible pairs.
@@ -135,8 +124,7 @@ class AttentionBench {
     for (const int page : pages_) {
       keys.emplace_back(WideProduct(kPageTokens, shape_.kv_heads, dim));
       values.emplace_back(keys.back().size());
-      VF_CHECK(backend_->ReadPage(*pool_, 0, page, kPageTokens, keys.back().data(), values.back().data()).ok(),
-               "valid");
+      CheckOk(backend_->ReadPage(*pool_, 0, page, kPageTokens, keys.back().data(), values.back().data()));
     }
     std::vector<uint32_t> key_groups;
     for (int first = 0; first <= position; first += shape_.step_rows) {
@@ -179,9 +167,8 @@ class AttentionBench {
   // Rows [n][kInputs] as rows [n][model_dim_]: the heads' width, so that routing costs what it costs in a model.
   std::vector<float> Widened(const std::vector<float>& rows) const {
     std::vector<float> wide(rows.size() / kInputs * model_dim_);
-    for (size_t row = 0; row < rows.size() / kInputs; ++row) {
+    for (size_t row = 0; row < rows.size() / kInputs; ++row)
       std::copy_n(rows.data() + row * kInputs, kInputs, wide.data() + row * model_dim_);
-    }
     return wide;
   }
 

@@ -29,9 +29,7 @@ class ProductBench {
   }
 
   void Run() {
-    VF_CHECK(
-        backend_->Linear(*step_.workspace, {.x = {x_.get(), 0}, .weight = weight_.get(), .out = {out_.get(), 0}}).ok(),
-        "a valid product");
+    CheckOk(backend_->Linear(*step_.workspace, {.x = {x_.get(), 0}, .weight = weight_.get(), .out = {out_.get(), 0}}));
   }
 
   // Of a thousand elements, against sums in float64; within the rounding of an f32 sum.

@@ -59,9 +59,8 @@ TEST(CpuBackendTest, RejectsHeadDimsWithoutAKernel) {
     EXPECT_NE(error.message.find(" " + std::to_string(dim) + ","), std::string::npos) << error.message;
     EXPECT_FALSE(backend->CreateKvPool({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}, 1).ok());
   }
-  for (int dim = 1; dim <= 512; ++dim) {
+  for (int dim = 1; dim <= 512; ++dim)
     EXPECT_TRUE(backend->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok());
-  }
 }
 
 TEST(CpuBackendTest, ReportsItsChoiceAndWarnsOfTooManyThreads) {

@@ -45,9 +45,8 @@ void Prefill(benchmark::State& state, const std::string& isa, DType dtype, const
   for (AttentionBench* bench : {&dense, &grouped}) {
     bench->Begin(Phase::kPrefill, shape.tokens - rows, rows);
     bench->Attend();
-    if (bench->ErrorOfRow(rows - 1, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens)) {
+    if (bench->ErrorOfRow(rows - 1, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens))
       return state.SkipWithError("wrong result");
-    }
   }
   const int chunks = shape.tokens / rows, measured = std::min(chunks, kChunksMeasured);
   std::vector<std::vector<double>> dense_s(measured), grouped_s(measured), routing_s(measured);
@@ -83,9 +82,8 @@ void Decode(benchmark::State& state, const std::string& isa, DType dtype, const 
   for (AttentionBench* bench : {&dense, &grouped}) {
     bench->Begin(Phase::kDecode, shape.tokens - 1, 1);
     bench->Attend();
-    if (bench->ErrorOfRow(0, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens)) {
+    if (bench->ErrorOfRow(0, shape.tokens - 1) > AttentionErrorMax(dtype, shape.tokens))
       return state.SkipWithError("wrong result");
-    }
   }
   constexpr int kRowsPerTurn = 4;  // consecutive tokens find the caches as one finds them after another
   for (auto _ : state) {

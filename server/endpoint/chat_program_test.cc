@@ -7,7 +7,6 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/endpoint/faulty_server.h"
 #include "tests/support/process.h"
 #include "tests/support/recall_value.h"
@@ -28,41 +27,39 @@ class ChatProgramTest : public ::testing::Test {
     const auto texts = [](const ChatFormat::Texts& t) { return Json{{"prefix", t.prefix}, {"suffix", t.suffix}}; };
     Json with = texts(*format.with_system);
     with["between"] = format.with_system->between;
-    testing_support::WriteFile(model_ + "/chat_format.json", Json{{"template_sha256", format.template_sha256},
-                                                                  {"without_system", texts(format.without_system)},
-                                                                  {"with_system", with}}
-                                                                 .dump());
-    testing_support::WriteFile(suite_, Suite(true));
+    WriteFile(model_ + "/chat_format.json", Json{{"template_sha256", format.template_sha256},
+                                                 {"without_system", texts(format.without_system)},
+                                                 {"with_system", with}}
+                                                .dump());
+    WriteFile(suite_, Suite(true));
   }
   static std::string Suite(bool chat) {
     return absl::StrCat("name: c\nseed: 1\nlengths: [256]\nsamples: 4\ntasks:\n  - {kind: recall_kv, chat: ",
                         chat ? "true" : "false", "}\n");
   }
-  testing_support::ProcessResult Run(const FaultyServer& server, std::vector<std::string> more,
-                                     const std::string& key_setting) const {
+  ProcessResult Run(const FaultyServer& server, std::vector<std::string> more, const std::string& key_setting) const {
     more.insert(more.begin(), {"run", suite_, "--db=" + directory_.File("c.db"), "--in-flight=1",
                                absl::StrCat("--endpoint=e=", server.url(), ",api=chat,attempts=1,tokenizer=", model_,
                                             ",", key_setting)});
-    return testing_support::RunProcess("varifocal", more,
-                                       {.environment = {"VARIFOCAL_TEST_KEY=sk-of-the-environment"}});
+    return RunProcess("varifocal", more, {.environment = {"VARIFOCAL_TEST_KEY=sk-of-the-environment"}});
   }
   // In every file of the directory but the key's own.
   void ExpectNowhere(const std::string& key) const {
     int files = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
       if (!entry.is_regular_file() || entry.path().filename() == "key") continue;
-      EXPECT_THAT(testing_support::ReadFile(entry.path().string()), Not(HasSubstr(key))) << entry.path();
+      EXPECT_THAT(ReadFile(entry.path().string()), Not(HasSubstr(key))) << entry.path();
       ++files;
     }
     EXPECT_GE(files, 4);
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string model_ = directory_.File("model"), suite_ = directory_.File("suite.yaml");
 };
 
 TEST_F(ChatProgramTest, LeavesTheKeyNowhereAndStopsAtTheBudget) {
-  testing_support::WriteFile(directory_.File("key"), "sk-of-the-file\n");
+  WriteFile(directory_.File("key"), "sk-of-the-file\n");
   const FaultyServer server({.key = "sk-of-the-environment"});
   // A wrong key, from a file: the server's error has it.
   const auto refused = Run(server, {}, "key-file=" + directory_.File("key"));
@@ -78,9 +75,7 @@ TEST_F(ChatProgramTest, LeavesTheKeyNowhereAndStopsAtTheBudget) {
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_LT(server.bodies().size(), asked + 6) << "three at the start; answers of the first run are kept";
   EXPECT_EQ(server.bodies().back()["messages"].size(), 1u);
-  for (const auto& ran : {refused, spent, resumed}) {
-    EXPECT_THAT(ran.out + ran.err, Not(HasSubstr("sk-of-the")));
-  }
+  for (const auto& ran : {refused, spent, resumed}) EXPECT_THAT(ran.out + ran.err, Not(HasSubstr("sk-of-the")));
   ExpectNowhere("sk-of-the");
 }
 
@@ -90,16 +85,16 @@ TEST_F(ChatProgramTest, ASuiteInChatForm) {
   const FaultyServer server(
       {.continuation = *tokenizer->Encode("The mill? No.\nAnswer: kitchen", {.add_special_tokens = false})});
   const std::string database = directory_.File("c.db");
-  const auto ran = testing_support::RunProcess(
-      "varifocal", {"run", "quick", "--form=chat", "--lengths=1K", "--limit=4", "--db=" + database,
-                    absl::StrCat("--endpoint=e=", server.url(), ",api=chat,tokenizer=", model_)});
+  const auto ran =
+      RunProcess("varifocal", {"run", "quick", "--form=chat", "--lengths=1K", "--limit=4", "--db=" + database,
+                               absl::StrCat("--endpoint=e=", server.url(), ",api=chat,tokenizer=", model_)});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   const Json body = server.bodies().back();
   EXPECT_FALSE(body.contains("stop"));
   EXPECT_EQ(body["max_completion_tokens"], 256);
   ASSERT_EQ(body["messages"].size(), 1u);
   EXPECT_TRUE(body["messages"][0]["content"].get<std::string>().ends_with(" and nothing else."));
-  const auto rows = testing_support::RunProcess(
+  const auto rows = RunProcess(
       "varifocal", {"query", "--db=" + database, "--format=jsonl",
                     "SELECT task, answer, count(*) AS count, max(value) AS best FROM v_samples WHERE is_primary "
                     "GROUP BY task, answer"});
@@ -136,30 +131,30 @@ TEST_F(ChatProgramTest, AServerThatThinksScoresAsItAnswers) {
       {"an opened block taken apart", "chat", "", "Is it \"x\"?\nNo.", true, true, true, 1},
   };
   const std::string path = model_ + "/chat_format.json";
-  const Json format = *ParseJson(testing_support::ReadFile(path));
+  const Json format = *ParseJson(ReadFile(path));
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
     const FaultyServer server({.write = [&](const std::string& prompt) -> std::string {
-                                 const std::string value = testing_support::RecallValue(prompt);
+                                 const std::string value = RecallValue(prompt);
                                  return value.empty() ? "" : absl::StrCat(c.before, value, "\"");
                                },
                                .reasoning = c.reasoning});
     Json here = format;
     here["thinking"] = {{"begin", "<think>"}, {"end", "</think>"}};
     if (c.is_opened) here["without_system"]["suffix"] = "<|end|>\nmodel\n<think>\n";
-    testing_support::WriteFile(path, here.dump());
-    testing_support::WriteFile(suite_, Suite(c.is_chat));
+    WriteFile(path, here.dump());
+    WriteFile(suite_, Suite(c.is_chat));
     const std::string database = directory_.File(absl::StrCat("thinks", &c - cases, ".db"));
     std::vector<std::string> arguments = {
         "run", suite_, "--db=" + database, "--answer-tokens=12",
         absl::StrCat("--endpoint=e=", server.url(), ",attempts=1,tokenizer=", model_, ",api=", c.api,
                      c.is_opened && c.is_chat && c.api == std::string("chat") ? ",counts=unchecked" : "")};
     if (c.has_budget) arguments.push_back("--thinking-tokens=60");
-    const auto ran = testing_support::RunProcess("varifocal", arguments);
+    const auto ran = RunProcess("varifocal", arguments);
     ASSERT_EQ(ran.exit_code, 0) << ran.err;
-    const auto mean = testing_support::RunProcess(
-        "varifocal", {"query", "--db=" + database, "--format=jsonl",
-                      "SELECT count(*) AS count, avg(value) AS mean FROM v_samples WHERE is_primary"});
+    const auto mean =
+        RunProcess("varifocal", {"query", "--db=" + database, "--format=jsonl",
+                                 "SELECT count(*) AS count, avg(value) AS mean FROM v_samples WHERE is_primary"});
     const Json row = *ParseJson(absl::StripAsciiWhitespace(mean.out));
     EXPECT_EQ(row["count"], 4);
     EXPECT_EQ(row["mean"], c.mean);
@@ -167,7 +162,7 @@ TEST_F(ChatProgramTest, AServerThatThinksScoresAsItAnswers) {
 }
 
 TEST_F(ChatProgramTest, RefusesPlainTasksAndAMissingFormat) {
-  testing_support::WriteFile(suite_, Suite(false));
+  WriteFile(suite_, Suite(false));
   const FaultyServer server({});
   const auto plain = Run(server, {}, "in-flight=1");
   EXPECT_NE(plain.exit_code, 0);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/reason.h"
@@ -41,9 +40,8 @@ const Json* Find(const Json& object, const char* key) {
 
 absl::StatusOr<int64_t> Count(const Json& usage, const char* key) {
   const Json* value = Find(usage, key);
-  if (value == nullptr || !value->is_number_integer() || value->get<int64_t>() < 0) {
+  if (value == nullptr || !value->is_number_integer() || value->get<int64_t>() < 0)
     return BadReply(absl::StrCat("usage.", key, " is missing or no count"));
-  }
   return value->get<int64_t>();
 }
 
@@ -51,9 +49,8 @@ absl::StatusOr<std::vector<CompletionToken>> ReadTokens(const Json& choice) {
   const Json* logprobs = Find(choice, "logprobs");
   if (logprobs == nullptr) return NoLogprobs("the server sent no logprobs although they were requested");
   const Json* values = Find(*logprobs, "token_logprobs");
-  if (values == nullptr || !values->is_array()) {
+  if (values == nullptr || !values->is_array())
     return NoLogprobs("the reply's logprobs have no list token_logprobs, so the prompt's tokens have none");
-  }
   const Json* tops = Find(*logprobs, "top_logprobs");
   std::vector<CompletionToken> tokens;
   for (size_t i = 0; i < values->size(); ++i) {
@@ -126,9 +123,8 @@ absl::StatusOr<std::string> ChatBody(const CompletionRequest& request, const Jso
   Json body = extra;
   body["model"] = request.model;
   Json messages = Json::array();
-  for (const ChatTurn& message : chat.messages) {
+  for (const ChatTurn& message : chat.messages)
     messages.push_back({{"role", message.role}, {"content", message.content}});
-  }
   body["messages"] = std::move(messages);
   body[chat.length_name] = request.max_new_tokens;
   AddSampling(request, &body);
@@ -172,9 +168,8 @@ absl::Status StreamError(absl::string_view body) {
   for (absl::string_view line : absl::StrSplit(body, '\n')) {
     if (!absl::ConsumePrefix(&line, "data:")) continue;
     const absl::StatusOr<Json> event = ParseJson(line);
-    if (event.ok() && Find(*event, "error") != nullptr) {
+    if (event.ok() && Find(*event, "error") != nullptr)
       return BadReply(absl::StrCat("it is a stream, with the error: ", ErrorText(line)));
-    }
   }
   return BadReply("it is a stream, although none was requested");
 }
@@ -226,9 +221,8 @@ absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, abs
     return WithReason(FailedPrecondition("the server withheld the answer: finish_reason is content_filter"),
                       ErrorReason::kEndpointRefused);
   }
-  if (!completion.is_at_stop && !is_at_length) {
+  if (!completion.is_at_stop && !is_at_length)
     return BadReply(absl::StrCat("finish_reason is \"", reason, "\"; known are stop and length"));
-  }
   if (request.chat.has_value()) {
     ASSIGN_OR_RETURN(completion.text, MessageText(*request.chat, choice));
   } else {
@@ -240,9 +234,8 @@ absl::StatusOr<Completion> ParseCompletion(const CompletionRequest& request, abs
       if (absl::ConsumePrefix(&rest, *request.text)) completion.text = std::string(rest);
     }
   }
-  if (const Json* stop = Find(choice, "stop_reason"); stop != nullptr && stop->is_string()) {
+  if (const Json* stop = Find(choice, "stop_reason"); stop != nullptr && stop->is_string())
     completion.stop_string = stop->get<std::string>();
-  }
   const Json* usage = Find(*parsed, "usage");
   if (usage == nullptr) return BadReply("it has no usage, so its token counts cannot be checked");
   ASSIGN_OR_RETURN(completion.prompt_token_count, Count(*usage, "prompt_tokens"));
@@ -295,9 +288,8 @@ absl::StatusOr<std::vector<ServedModel>> ParseModels(absl::string_view body) {
     if (id == nullptr || !id->is_string()) return bad("a model has no \"id\"");
     ServedModel model;
     model.id = id->get<std::string>();
-    if (const Json* owner = Find(entry, "owned_by"); owner != nullptr && owner->is_string()) {
+    if (const Json* owner = Find(entry, "owned_by"); owner != nullptr && owner->is_string())
       model.owner = owner->get<std::string>();
-    }
     if (const Json* length = Find(entry, "max_model_len"); length != nullptr && length->is_number_integer()) {
       model.context_length = length->get<int64_t>();  // vLLM, SGLang
     }

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -75,9 +74,8 @@ absl::StatusOr<std::string> WhyNoFilter(EndpointClient& client, CompletionReques
   request.seed = 1;
   const absl::StatusOr<Completion> filtered = client.TryOnce(request);
   if (absl::IsUnavailable(filtered.status())) return Named(client, filtered.status());
-  if (!filtered.ok()) {
+  if (!filtered.ok())
     return absl::StrCat("endpoint \"", client.spec().name, "\" takes no ", name, ": ", filtered.status().message());
-  }
   if (filtered->text == greedy) return std::string();
   return absl::StrCat("endpoint \"", client.spec().name, "\" ignores ", name,
                       ": a test prompt is not continued greedily where it leaves one token");
@@ -118,9 +116,8 @@ absl::StatusOr<EndpointAbilities> FindChatAbilities(EndpointClient& client, cons
   absl::Status status = try_with({});
   const std::optional<bool> own = format.DefaultThinking();
   // The first sentence is the one that is right for a server with another template.
-  if (HasReason(status, ErrorReason::kEndpointWrongCount) && own.has_value() && try_with(own).ok()) {
+  if (HasReason(status, ErrorReason::kEndpointWrongCount) && own.has_value() && try_with(own).ok())
     status = absl::OkStatus();
-  }
   RETURN_IF_ERROR(Named(client, status));
   RETURN_IF_ERROR(FindFilters(client, sent, &abilities));
   abilities.why_no_scores = absl::StrCat("endpoint \"", client.spec().name,

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
@@ -40,9 +39,8 @@ struct EndpointClient::Failure {
 EndpointClient::Pause SleepingPause() {
   return [](int64_t us, const EndpointClient::IsCancelled& is_cancelled) {
     const auto due = std::chrono::steady_clock::now() + std::chrono::microseconds(us);
-    while (std::chrono::steady_clock::now() < due && !(is_cancelled && is_cancelled())) {
+    while (std::chrono::steady_clock::now() < due && !(is_cancelled && is_cancelled()))
       std::this_thread::sleep_for(kSlice);
-    }
   };
 }
 
@@ -253,9 +251,8 @@ absl::StatusOr<Completion> EndpointClient::Ask(const CompletionRequest& request,
     failure->is_unread = true;
     // A body that is cut by a proxy is complete HTTP and broken JSON.
     failure->retry = HasReason(status, ErrorReason::kEndpointBadReply);
-    if (HasReason(status, ErrorReason::kEndpointOtherModel)) {
+    if (HasReason(status, ErrorReason::kEndpointOtherModel))
       failure->status = WithReason(absl::UnavailableError(status.message()), ErrorReason::kEndpointFaulted);
-    }
   }
   return completion;
 }

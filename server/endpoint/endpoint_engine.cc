@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/exceptions.h"
@@ -141,26 +140,23 @@ class HttpEndpointEngine : public EndpointEngine {
   absl::Status Check(const EngineRequest& request) const {
     RETURN_IF_ERROR(CheckNotEmpty(request.token_ids));
     RETURN_IF_ERROR(CheckIds(request.token_ids, "prompt_token_ids", config_.vocabulary_size));
-    if (!request.attention_overrides.empty() || !request.inspected_boundaries.empty() || request.keep_groups) {
+    if (!request.attention_overrides.empty() || !request.inspected_boundaries.empty() || request.keep_groups)
       return AttentionUnsupportedError();
-    }
     int64_t later_tokens = 0;
     const auto* generate = std::get_if<GenerateWork>(&request.work);
     if (generate != nullptr) {
       RETURN_IF_ERROR(CheckGenerateWork(*generate));
       if (generate->ignore_eos) return Unimplemented("a model behind an endpoint always ends at its EOS");
-      if (IsChat() && generate->thinking.has_value() && !generate->thinking->forced_ids.empty()) {
+      if (IsChat() && generate->thinking.has_value() && !generate->thinking->forced_ids.empty())
         return absl::UnimplementedError(kNoForcedEnd);
-      }
       later_tokens = generate->max_new_tokens;
     }
     for (const auto& scored : Scored(request)) {
       RETURN_IF_ERROR(CheckIds(scored, "continuations", config_.vocabulary_size));
       later_tokens = std::max(later_tokens, std::ssize(scored) + 1);  // a server generates at least one token
     }
-    if ((generate == nullptr || !generate->scored.empty()) && !abilities_.why_no_scores.empty()) {
+    if ((generate == nullptr || !generate->scored.empty()) && !abilities_.why_no_scores.empty())
       return WithReason(absl::FailedPreconditionError(abilities_.why_no_scores), ErrorReason::kEndpointWithoutLogprobs);
-    }
     return CheckLength(config_.max_position, std::ssize(request.token_ids), later_tokens);
   }
 
@@ -207,9 +203,8 @@ class HttpEndpointEngine : public EndpointEngine {
       result.continuations.push_back(std::move(score));
     }
     if (std::holds_alternative<ScoreTextWork>(request.work)) RETURN_IF_ERROR(ScoreText(request, is_cancelled, &result));
-    if (config_.trained_context_length.has_value()) {
+    if (config_.trained_context_length.has_value())
       result.extrapolated = result.prompt_token_count + result.new_token_count > *config_.trained_context_length;
-    }
     // The server does not tell prefill from decode.
     result.decode_us = clock.MonotonicMicros() - begin_us;
     return result;
@@ -225,9 +220,8 @@ class HttpEndpointEngine : public EndpointEngine {
 
   absl::Status Generate(const EngineRequest& request, const GenerateWork& work,
                         const EndpointClient::IsCancelled& is_cancelled, EngineResult* result) const {
-    if (work.thinking.has_value()) {
+    if (work.thinking.has_value())
       return IsChat() ? ThinkInChat(request, work, is_cancelled, result) : Think(request, work, is_cancelled, result);
-    }
     CompletionRequest sent;
     RETURN_IF_ERROR(IsChat() ? SetMessages(request, &sent) : SetPrompt(request.token_ids, &sent));
     return Ask(std::move(sent), work, is_cancelled, result);

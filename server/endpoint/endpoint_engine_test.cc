@@ -7,7 +7,6 @@
 
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/endpoint/faulty_server.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/reason.h"
@@ -74,9 +73,8 @@ absl::StatusOr<std::unique_ptr<HostedModel>> MakeEndpointModel(const EndpointSpe
                                                                std::shared_ptr<EndpointBudget> budget,
                                                                std::function<bool()> is_abandoned) {
   std::unique_ptr<HttpClient> http = MakeHttpClient();
-  if (http == nullptr) {
+  if (http == nullptr)
     return Unimplemented("this program is linked statically, without libcurl, and reaches no endpoints");
-  }
   auto hosted = std::make_unique<HostedModel>();
   ASSIGN_OR_RETURN(hosted->tokenizer, Tokenizer::Load(spec.tokenizer_directory, rules));
   ASSIGN_OR_RETURN(hosted->chat_format, ChatFormatOf(spec));

@@ -6,7 +6,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/files.h"
@@ -52,9 +51,8 @@ absl::Status SetKey(absl::string_view text, absl::string_view where, EndpointSpe
   spec->key = std::string(absl::StripAsciiWhitespace(text));
   if (spec->key.empty()) return Bad(absl::StrCat(where, " has no API key"));
   for (const char c : spec->key) {
-    if (!absl::ascii_isgraph(c)) {
+    if (!absl::ascii_isgraph(c))
       return Bad(absl::StrCat(where, " has white space or control characters inside the key; it must be one word"));
-    }
   }
   return absl::OkStatus();
 }
@@ -106,14 +104,12 @@ absl::Status SetOne(absl::string_view key, absl::string_view value, EndpointSpec
       return Bad(absl::StrCat("prompts=", value, " must be ids or text; without it the server is tried"));
     }
   } else if (key == "api") {
-    if (value != "completions" && value != "chat") {
+    if (value != "completions" && value != "chat")
       return Bad(absl::StrCat("api=", value, " must be completions or chat"));
-    }
     spec->api = value == "chat" ? EndpointApi::kChat : EndpointApi::kCompletions;
   } else if (key == "counts") {
-    if (value != "exact" && value != "unchecked") {
+    if (value != "exact" && value != "unchecked")
       return Bad(absl::StrCat("counts=", value, " must be exact or unchecked"));
-    }
     spec->checks_prompt_counts = value == "exact";
   } else {
     return Bad(absl::StrCat("there is no setting \"", key, "\"", DidYouMean(key, kKeys)));
@@ -145,16 +141,14 @@ absl::StatusOr<EndpointSpec> ParseEndpointSpec(absl::string_view text) {
                                  : SetOne(parts[i].substr(0, at), parts[i].substr(at + 1), &spec);
     if (!set.ok()) return in_spec(set);
   }
-  if (spec.tokenizer_directory.empty()) {
+  if (spec.tokenizer_directory.empty())
     return in_spec(Bad("tokenizer=DIR is missing: prompts are built with the served model's tokenizer.json"));
-  }
   if (spec.api == EndpointApi::kChat) {
     if (spec.prompts != PromptForm::kAuto)
       return in_spec(Bad("prompts= is of api=completions; the chat API takes messages"));
     const auto variables = spec.body.find("chat_template_kwargs");
-    if (variables != spec.body.end() && !variables->is_object() && !variables->is_null()) {
+    if (variables != spec.body.end() && !variables->is_object() && !variables->is_null())
       return in_spec(Bad("chat_template_kwargs of the body-file is no JSON object"));
-    }
   } else if (!spec.checks_prompt_counts) {
     return in_spec(Bad("counts=unchecked is of api=chat; with completions the counts show what the server was asked"));
   }

@@ -6,7 +6,6 @@
 
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
@@ -16,15 +15,15 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string WriteFile(const std::string& name, const std::string& text) {
+std::string Written(const std::string& name, const std::string& text) {
   const std::string path = testing::TempDir() + "/endpoint_spec_" + name;
   std::ofstream(path) << text;
   return path;
 }
 
 TEST(EndpointSpec, ReadsEverySetting) {
-  const std::string key = WriteFile("key", "  secret-1\n");
-  const std::string body = WriteFile("body", R"({"top_k": 0})");
+  const std::string key = Written("key", "  secret-1\n");
+  const std::string body = Written("body", R"({"top_k": 0})");
   ASSIGN_OR_FAIL(
       const auto spec,
       ParseEndpointSpec(
@@ -63,9 +62,9 @@ TEST(EndpointSpec, ReadsTheKeyFromTheEnvironment) {
 }
 
 TEST(EndpointSpec, RefusesMistakesInOneSentence) {
-  const std::string broken_key = WriteFile("broken_key", "two words");
-  const std::string list = WriteFile("list", "[1]");
-  const std::string variables = WriteFile("variables", R"({"chat_template_kwargs": 1})");
+  const std::string broken_key = Written("broken_key", "two words");
+  const std::string list = Written("list", "[1]");
+  const std::string variables = Written("variables", R"({"chat_template_kwargs": 1})");
   const struct {
     std::string text;
     std::vector<std::string> expected;

@@ -2,7 +2,6 @@
 // that are resident once, and all failures of a device. Method: tiny golden checkpoints on the real backend over
 // kernels/cuda/emulator, with fault injection.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <future>
@@ -275,9 +274,8 @@ TEST(CudaEngineTest, ALostDeviceEndsOnlyItsRequests) {
       EXPECT_TRUE(absl::IsUnavailable(fault));
       EXPECT_THAT(fault, RefusedFor("DEVICE_FAULTED", Message("CUDA", "700")));
       EXPECT_THAT(std::string(fault.message()), Not(HasSubstr("\n")));
-      for (const absl::Status& end : ends) {
+      for (const absl::Status& end : ends)
         EXPECT_TRUE(end.ok() || end == fault) << call << " " << faults << ": " << end;
-      }
       EXPECT_EQ(engine->Run(Generate("later", 10)).status(), fault);
       EXPECT_EQ(engine->Status().running_count, 0);
     }
@@ -358,9 +356,8 @@ TEST(CudaEngineTest, StepsAsGraphsHaveTheSameBits) {
       requests.back().attention_overrides = row.overrides;
     }
     std::map<std::string, int>& calls = as_graphs.machine->calls;
-    for (const EngineRequest& request : requests) {
+    for (const EngineRequest& request : requests)
       EXPECT_EQ(AnswerBits(engine->Run(request)), AnswerBits(expected->Run(request))) << row.golden;
-    }
     EXPECT_GE(calls["QueueGraph"], 3 * 7) << row.golden;
     EXPECT_LE(calls["MakeGraph"], 2) << row.golden << ": one, and one where a page begins with a bias of its own";
     EXPECT_EQ(BitsOf(AskAll(*engine, requests)), BitsOf(AskAll(*expected, requests))) << row.golden;

@@ -1,7 +1,6 @@
 // Turns of several engines on an emulated CUDA device: the same bits, the number and the order of events, and the rows of a
 // prompt's steps. Method: tiny golden checkpoints, as in cuda_engine_test.cc; the device counts calls of its runtime.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>

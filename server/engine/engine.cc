@@ -414,9 +414,8 @@ absl::Status EngineThread::RunForward(StepPlan& plan) {
     ASSIGN_OR_RETURN(plan.forward_sequences[i].rope, ropes_->Get(sequence.ropes, positions, sequence.rope_length));
     RETURN_IF_ERROR(MakeRoomFor(positions));
   }
-  for (const PageCopy& copy : plan.page_copies) {
+  for (const PageCopy& copy : plan.page_copies)
     RETURN_IF_ERROR(ToStatus(model_->transformer().backend().CopyPage(*pools_[copy.group], copy.from, copy.to)));
-  }
   logits_.resize(plan.logits_slot_count * model_->config().vocabulary_size);
   std::vector<InspectedAttention> inspected;
   const std::vector<RowInspection> inspections = Inspections(plan, &inspected);

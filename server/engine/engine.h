@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/engine/options.h"
 #include "server/engine/request.h"

@@ -81,9 +81,8 @@ class TemporaryCheckpoint {
     for (const TensorView& view : *tensors) {
       if (view.name != tensor) continue;
       VF_CHECK(view.type == kernels::DType::kF32, "only f32 tensors are filled");
-      for (size_t at = 0; at < view.bytes.size(); at += sizeof value) {
+      for (size_t at = 0; at < view.bytes.size(); at += sizeof value)
         std::memcpy(&bytes[(view.bytes.data() - bytes.data()) + at], &value, sizeof value);
-      }
     }
     Write("model.safetensors", bytes);
   }

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/model/config.h"
 #include "server/model/config_reader.h"
@@ -91,8 +90,7 @@ std::optional<Json> WithValue(const Json& document, const std::string& place, co
 
 std::vector<Json> EditsOf(const Json& document, const std::set<std::string>& keys) {
   std::set<Json> edits;
-  testing_support::ForEachChange(document,
-                                 [&](const testing_support::JsonChange& change) { edits.insert(change.changed); });
+  ForEachChange(document, [&](const JsonChange& change) { edits.insert(change.changed); });
   for (const std::string& place : keys) {
     std::vector<Json> values(std::begin(kNames), std::end(kNames));
     for (const Json& value : {Json(true), Json(false), Json(0), Json(1), Json(2), Json(3), Json(4), Json(16), Json(64),

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
 

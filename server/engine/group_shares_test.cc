@@ -31,9 +31,8 @@ TEST(GroupSharesTest, CountsWhatATestOfEveryPairCounts) {
       layer.groups = RandomGroups("pairs", 1500, group_count, top_k);
       uint64_t visible = 0, largest = 0;
       for (size_t i = 0; i < layer.groups.size(); ++i) {
-        for (size_t j = 0; j <= i; ++j) {
+        for (size_t j = 0; j <= i; ++j)
           visible += i - j <= static_cast<size_t>(window) || (layer.groups[i] & layer.groups[j]) != 0;
-        }
       }
       for (int g = 0; g < group_count; ++g) {
         uint64_t holders = 0;

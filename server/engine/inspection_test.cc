@@ -62,9 +62,8 @@ double DifferenceTo(const Json& run, const std::vector<int32_t>& boundaries, con
     const double entropy = golden["entropy"];
     worst = std::max(worst, std::fabs(inspected.heads[h].entropy - entropy) / std::max(1.0, entropy));
     worst = std::max(worst, std::fabs(inspected.heads[h].largest_weight - golden["largest_weight"].get<double>()));
-    for (size_t i = 0; i < segments; ++i) {
+    for (size_t i = 0; i < segments; ++i)
       worst = std::max(worst, std::fabs(inspected.masses[h * segments + i] - golden["masses"][i].get<double>()));
-    }
   }
   return worst;
 }

@@ -47,9 +47,8 @@ class LanesTest : public testing::Test {
       for (const StepEntry& entry : plan.entries) {
         const size_t load = Index(loads, entry.sequence->request.id);
         run.tokens[load] += entry.row_count;
-        if (run.tokens[load] == int64_t{loads[load].request_count} * loads[load].Tokens()) {
+        if (run.tokens[load] == int64_t{loads[load].request_count} * loads[load].Tokens())
           run.other_at_end[load] = run.tokens[1 - load];
-        }
       }
     };
     const auto engine = StartEngine(LoadForTest(GoldenDirectory("tied-d16-f32")), options);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/status/status.h"
 #include "base/status_macros.h"
 #include "server/engine/memory_ledger.h"
 #include "server/engine/page_groups.h"
@@ -30,9 +29,8 @@ absl::Status CheckOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(in_range("prefill_chunk_tokens", options.prefill_chunk_tokens, kChunkTokensMax));
   RETURN_IF_ERROR(in_range("batch_size_max", options.batch_size_max, kBatchSizeMax));
   RETURN_IF_ERROR(in_range("queue_length_max", options.queue_length_max, kQueueLengthMax));
-  if (options.kv_cache_bytes < 0) {
+  if (options.kv_cache_bytes < 0)
     return InvalidArgument("kv_cache_bytes is ", options.kv_cache_bytes, "; it must be at least 0");
-  }
   return absl::OkStatus();
 }
 

@@ -89,9 +89,8 @@ struct EngineStatus {
   LatencyCounts decode_latency;   // per generated token after the first, the mean of each request
 
   void Add(const EngineStatus& more) {
-    if (oldest_arrival_us < 0 || (more.oldest_arrival_us >= 0 && more.oldest_arrival_us < oldest_arrival_us)) {
+    if (oldest_arrival_us < 0 || (more.oldest_arrival_us >= 0 && more.oldest_arrival_us < oldest_arrival_us))
       oldest_arrival_us = more.oldest_arrival_us;
-    }
     queued_count += more.queued_count;
     running_count += more.running_count;
     pages_used += more.pages_used;

@@ -228,9 +228,8 @@ int64_t PageStore::used_count() const {
 
 int64_t PageStore::bytes_in_use() const {
   int64_t bytes = 0;
-  for (size_t group = 0; group < groups_.size(); ++group) {
+  for (size_t group = 0; group < groups_.size(); ++group)
     bytes += (allocators_[group].page_count() - allocators_[group].free_count()) * groups_[group].page_bytes;
-  }
   return bytes;
 }
 

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/engine/memory_ledger.h"
 #include "tests/support/messages.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/exceptions.h"
@@ -250,9 +249,8 @@ EngineDescription ReplicatedEngine::Describe() const {
     all.memory_total_bytes += more.memory_total_bytes;
     all.memory_free_bytes += more.memory_free_bytes;
   }
-  if (devices.size() > 1) {
+  if (devices.size() > 1)
     all.model.device = absl::StrCat(devices.size(), " x ", all.model.device, " (", absl::StrJoin(devices, ", "), ")");
-  }
   return all;
 }
 

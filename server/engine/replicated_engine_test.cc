@@ -3,7 +3,6 @@
 #include "server/engine/replicated_engine.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>

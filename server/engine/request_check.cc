@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -117,18 +116,14 @@ absl::Status CheckContinuations(absl::Span<const std::vector<int32_t>> continuat
   };
   for (size_t i = 0; i < continuations.size(); ++i) {
     const std::string field = absl::StrCat("continuations[", i, "]");
-    if (continuations[i].empty()) {
-      return bad(field, absl::StrCat(field, " has no tokens; it must have at least 1"));
-    }
+    if (continuations[i].empty()) return bad(field, absl::StrCat(field, " has no tokens; it must have at least 1"));
     RETURN_IF_ERROR(CheckIds(continuations[i], field, vocabulary_size, tokenizer));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckLength(int64_t limit, int64_t prompt_token_count, int64_t new_token_count) {
-  if (prompt_token_count <= limit && new_token_count <= limit - prompt_token_count) {
-    return absl::OkStatus();
-  }
+  if (prompt_token_count <= limit && new_token_count <= limit - prompt_token_count) return absl::OkStatus();
   return WithReason(InvalidArgument("the prompt has ", prompt_token_count, " tokens and ", new_token_count,
                                     " more were requested; the model's limit is ", limit),
                     ErrorReason::kPromptTooLong,
@@ -213,9 +208,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
                         ErrorReason::kBadContinuation, {{"field", "continuations"}});
     }
     RETURN_IF_ERROR(CheckContinuations(score->continuations, config.vocabulary_size, model.tokenizer().get()));
-    for (const auto& continuation : score->continuations) {
+    for (const auto& continuation : score->continuations)
       RETURN_IF_ERROR(CheckNoImages(continuation, "continuations", config));
-    }
     for (const auto& continuation : score->continuations) new_tokens = std::max(new_tokens, std::ssize(continuation));
     sequence->continuation_done.assign(score->continuations.size(), 0);
   }
@@ -241,9 +235,8 @@ absl::StatusOr<std::unique_ptr<Sequence>> CheckRequest(const LoadedModel& model,
     sequence->page_hashes =
         HashPages(PrefixRoot(model, *sequence), sequence->request.token_ids, length / kernels::kPageTokens);
     // At least one row is computed, for its logits, and those that are inspected.
-    if (!sequence->scores_text()) {
+    if (!sequence->scores_text())
       sequence->reusable_page_count = (length - sequence->request.inspected_row_count) / kernels::kPageTokens;
-    }
   }
   return sequence;
 }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/model/run_time_setting.h"
 #include "tests/support/messages.h"

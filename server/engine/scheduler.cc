@@ -101,9 +101,8 @@ bool Scheduler::MustWaitForPrefix(const Sequence& sequence) {
     bool can_keep = store_.has_windows();
     for (size_t group = 0; group < groups.size(); ++group)
       can_keep = can_keep && other->pages.released_end[group] <= groups[group].FirstPage(common * kPageTokens);
-    if (can_keep && other->shared_ends.insert(common).second) {
+    if (can_keep && other->shared_ends.insert(common).second)
       SharePages(*other, 0, std::min(other->rows_done / kPageTokens, common));
-    }
     const int64_t end = CacheablePageCount(*other, common);
     if (end * kPageTokens <= other->rows_done) continue;
     const auto hashes = absl::MakeConstSpan(sequence.page_hashes).subspan(0, end);
@@ -405,9 +404,7 @@ void Scheduler::Count(const EngineResult& result, const absl::Status& status) {
     totals_.queue_latency.Add(result.queue_us * kSecondsPerMicro);
     totals_.prefill_latency.Add(result.prefill_us * kSecondsPerMicro);
     const int64_t steps = std::ssize(result.new_token_ids) - 1;  // prefill gives the first token
-    if (steps > 0) {
-      totals_.decode_latency.Add(result.decode_us * kSecondsPerMicro / steps);
-    }
+    if (steps > 0) totals_.decode_latency.Add(result.decode_us * kSecondsPerMicro / steps);
   }
 }
 

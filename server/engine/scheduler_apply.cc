@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "base/check.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -151,9 +150,8 @@ absl::Status Scheduler::AddToken(Sequence& sequence, const HeadResult& head) {
     ASSIGN_OR_RETURN(result.text, model_.tokenizer()->Decode(result.new_token_ids, {.ignore_unknown_ids = true}));
     if (CutAtStop(work.stop, &result.text, &result.matched_stop)) result.finish_reason = EngineFinishReason::kStop;
   }
-  if (result.finish_reason == EngineFinishReason::kNone && std::ssize(result.new_token_ids) >= work.max_new_tokens) {
+  if (result.finish_reason == EngineFinishReason::kNone && std::ssize(result.new_token_ids) >= work.max_new_tokens)
     result.finish_reason = EngineFinishReason::kLength;
-  }
   return absl::OkStatus();
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/engine/engine_testing.h"
 #include "server/engine/page_groups.h"
 #include "server/model/transformer.h"
@@ -137,9 +136,8 @@ TEST(WindowTest, QuestionsOnOneContextShareIt) {
         auto done = std::make_shared<std::promise<absl::StatusOr<EngineResult>>>();
         results.push_back(done->get_future());
         EngineCallbacks callbacks{.on_done = [done](auto result) { done->set_value(std::move(result)); }};
-        if (row.together && i == 0) {
+        if (row.together && i == 0)
           callbacks.on_progress = [arrived = all_are_there.get_future().share()](const auto&) { arrived.wait(); };
-        }
         ASSERT_TRUE(engine->Start({.token_ids = ids, .work = WindowTokens(4)}, std::move(callbacks)).ok());
         if (!row.together) results.back().wait();
       }

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -147,9 +146,8 @@ absl::Status FrontConnection::Tick(int64_t now_us) {
 
 absl::StatusOr<int> FrontConnection::OpenServer() {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
     return Ended(absl::StrCat("no socket for the connection: ", std::strerror(errno)));
-  }
   server_fd_ = ends[0];
   return ends[1];
 }

@@ -132,9 +132,8 @@ bool FrameGate::BeginFrame(int64_t now_us, Passed& passed) {
   }
   const bool has_fields = type_ == kFields || type_ == kContinuation;
   if (type_ == kPushPromise) Refuse("a client cannot push");
-  if (type_ != kData && type_ <= kContinuation && size > (has_fields ? limits_.field_bytes_max : kControlBytesMax)) {
+  if (type_ != kData && type_ <= kContinuation && size > (has_fields ? limits_.field_bytes_max : kControlBytesMax))
     Refuse(absl::StrCat("a frame of type ", type_, " has ", size, " bytes"));
-  }
   if (!refusal_.empty()) return true;
 
   passed.wait_us = std::max(frames_rate_.MicrosUntilOne(now_us), shared_->frames.MicrosUntilOne(now_us));
@@ -160,9 +159,8 @@ bool FrameGate::BeginFrame(int64_t now_us, Passed& passed) {
   if (type_ == kFields && !is_known && stream_id_ > last_stream_id_ && refusal_.empty()) {
     last_stream_id_ = stream_id_;
     streams_[stream_id_] = {.begin_us = now_us, .has_ended = (flags_ & kEndStream) != 0};
-    if (streams_.size() > limits_.streams_max) {
+    if (streams_.size() > limits_.streams_max)
       Refuse(absl::StrCat(streams_.size(), " streams are open, the limit is ", limits_.streams_max));
-    }
   }
   if (type_ == kData && is_known) BeginData();
   if (way_ == Way::kPass || way_ == Way::kWatch) to_server += head_;

@@ -2,7 +2,6 @@
 #include "server/front/frame_gate.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
@@ -14,12 +13,6 @@ namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::BigEndian;
-using testing_support::GrpcMessage;
-using testing_support::Http2;
-using testing_support::Http2Call;
-using testing_support::Http2Frame;
-using testing_support::kHttp2Preface;
 
 constexpr int kTurns = 1 << 20;
 
@@ -77,9 +70,8 @@ TEST_F(FrameGateTest, OrdinaryCallsPassByteForByteHoweverTheyAreCut) {
 TEST_F(FrameGateTest, StreamsWaitAboveTheRateOfTheConnectionAndOfAll) {
   Make({.streams = {.per_second = 100, .burst = 10}});
   std::string calls = Begin();
-  for (uint32_t stream = 1; stream < 2 * 60; stream += 2) {
+  for (uint32_t stream = 1; stream < 2 * 60; stream += 2)
     absl::StrAppend(&calls, Headers(stream), Http2Frame(Http2::kReset, 0, stream, BigEndian(8, 4)));
-  }
   EXPECT_NEAR(Pass(calls), 500'000, 20'000) << "60 streams: 10 at once, 50 at 100 a second";
   EXPECT_EQ(Taken().size(), calls.size());
   Make({.all_streams = {.per_second = 100, .burst = 10}});

@@ -19,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
@@ -424,9 +423,7 @@ void Front::Loop::Add(int fd, const sockaddr_storage& address) {
 
 absl::StatusOr<std::unique_ptr<Front>> Front::Listen(FrontOptions options) {
   auto front = std::unique_ptr<Front>(new Front());
-  if (options.tls != nullptr && options.tls() != nullptr) {
-    RETURN_IF_ERROR(TlsContext::Make(*options.tls()).status());
-  }
+  if (options.tls != nullptr && options.tls() != nullptr) RETURN_IF_ERROR(TlsContext::Make(*options.tls()).status());
   ASSIGN_OR_RETURN(Listeners listeners, OpenListeners(options.address));
   front->port_ = listeners.port;
   front->loop_ = std::make_unique<Loop>(front.get(), std::move(options), std::move(listeners));

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,13 +23,7 @@
 namespace varifocal {
 namespace {
 
-using testing_support::Http2;
-using testing_support::Http2Call;
-using testing_support::Http2Frame;
-
-std::string FirstBytes() {
-  return absl::StrCat(testing_support::kHttp2Preface, Http2Frame(Http2::kSettings, 0, 0, ""));
-}
+std::string FirstBytes() { return absl::StrCat(kHttp2Preface, Http2Frame(Http2::kSettings, 0, 0, "")); }
 
 class FrontTest : public testing::Test {
  protected:

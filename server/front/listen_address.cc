@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/reason.h"
@@ -36,9 +35,8 @@ absl::Status BadAddress(absl::string_view address, absl::string_view what) {
 }
 
 bool IsLoopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET) {
+  if (address->sa_family == AF_INET)
     return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 == 127;
-  }
   const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
   return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six) != 0;
 }
@@ -69,9 +67,8 @@ bool IsAnswered(const sockaddr_un& address) {
 absl::Status RemoveStaleSocket(const std::string& path) {
   const std::string name = absl::StrCat(kUnixPrefix, path);
   struct stat info;
-  if (lstat(path.c_str(), &info) != 0) {
+  if (lstat(path.c_str(), &info) != 0)
     return errno == ENOENT ? absl::OkStatus() : CannotListen(name, std::strerror(errno), errno);
-  }
   if (!S_ISSOCK(info.st_mode)) return CannotListen(name, "the file there is not a socket", EEXIST);
   if (info.st_uid != geteuid()) return CannotListen(name, "the socket there is another user's", EEXIST);
   ASSIGN_OR_RETURN(const sockaddr_un address, SocketAddress(path));

@@ -2,7 +2,6 @@
 #include "server/front/listen_address.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,18 +22,16 @@ TEST(ListenAddressTest, Forms) {
   EXPECT_EQ(ParseListenAddress("[::1]:0")->host, "::1");
   EXPECT_EQ(ParseListenAddress("unix:/run/v.sock")->socket_path, "/run/v.sock");
   EXPECT_EQ(ParseListenAddress("unix:v:1")->socket_path, "v:1");
-  for (const char* bad : {"", "here", ":1", "h:", "h:-1", "h:65536", "h:x", "unix:"}) {
+  for (const char* bad : {"", "here", ":1", "h:", "h:-1", "h:65536", "h:x", "unix:"})
     EXPECT_EQ(ReasonName(ParseListenAddress(bad).status()), "BAD_LISTEN_ADDRESS") << bad;
-  }
   const absl::Status status = ParseListenAddress("unix:/" + std::string(107, 'x')).status();
   EXPECT_THAT(status.message(), Message("108", "107"));
   EXPECT_TRUE(ParseListenAddress("unix:/" + std::string(106, 'x')).ok());
 }
 
 TEST(ListenAddressTest, OtherAddressesThanLoopbackOnesNeedProtection) {
-  for (const char* near : {"127.0.0.1:0", "127.1.2.3:0", "localhost:0", "unix:/tmp/never-made"}) {
+  for (const char* near : {"127.0.0.1:0", "127.1.2.3:0", "localhost:0", "unix:/tmp/never-made"})
     EXPECT_TRUE(CheckListenAddress(near, {}).ok()) << near;
-  }
   for (const char* far : {"0.0.0.0:0", "[::]:0", "[::ffff:0.0.0.0]:0"}) {
     for (int has = 0; has < 8; ++has) {
       const ListenProtection protection = {(has & 1) != 0, (has & 2) != 0, (has & 4) != 0};
@@ -53,7 +50,7 @@ TEST(ListenAddressTest, OtherAddressesThanLoopbackOnesNeedProtection) {
 }
 
 TEST(UnixSocketClaimTest, OnlyAStaleSocketOfOursIsReplaced) {
-  const testing_support::TemporaryDirectory directory;
+  const TemporaryDirectory directory;
   const std::string path = directory.File("s");
   const auto make_socket = [&path](bool listens) {
     const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -80,9 +77,9 @@ TEST(UnixSocketClaimTest, OnlyAStaleSocketOfOursIsReplaced) {
   close(alive);
 
   unlink(path.c_str());
-  testing_support::WriteFile(path, "precious");
+  WriteFile(path, "precious");
   EXPECT_EQ(ReasonName(UnixSocketClaim::Take(path).status()), "CANNOT_LISTEN");
-  EXPECT_EQ(testing_support::ReadFile(path), "precious");
+  EXPECT_EQ(ReadFile(path), "precious");
   unlink(path.c_str());
   ASSERT_EQ(symlink(directory.File("nowhere").c_str(), path.c_str()), 0);
   EXPECT_EQ(ReasonName(UnixSocketClaim::Take(path).status()), "CANNOT_LISTEN");

@@ -7,7 +7,6 @@
 
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "base/files.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -71,9 +70,8 @@ absl::StatusOr<TlsMaterial> ReadTlsMaterial(const TlsFiles& files) {
   ASSIGN_OR_RETURN(const Certificate certificate, FirstCertificate(material.certificate, files.certificate));
   const Key key(PEM_read_bio_PrivateKey(Open(material.key).get(), nullptr, NoPassphrase, nullptr), EVP_PKEY_free);
   if (key == nullptr) return Bad(files.key, "has no PRIVATE KEY in PEM without a passphrase");
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+  if (X509_check_private_key(certificate.get(), key.get()) != 1)
     return Bad(files.key, absl::StrCat("is not the key of the certificate ", files.certificate));
-  }
   if (!files.client_ca.empty()) {
     ASSIGN_OR_RETURN(material.client_ca, ReadText(files.client_ca));
     RETURN_IF_ERROR(FirstCertificate(material.client_ca, files.client_ca).status());

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/files.h"
 #include "base/json.h"
@@ -25,9 +24,8 @@ absl::StatusOr<std::string> Parse(absl::string_view text, int64_t vocabulary_siz
   for (const char* key : kIdKeys) {
     const auto value = json.find(key);
     if (value == json.end() || value->is_null()) continue;
-    if (!value->is_number_integer() || value->get<int64_t>() < 0 || value->get<int64_t>() >= vocabulary_size) {
+    if (!value->is_number_integer() || value->get<int64_t>() < 0 || value->get<int64_t>() >= vocabulary_size)
       return InvalidArgument("\"", key, "\" is ", Shown(*value), "; a token id must be in 0..", vocabulary_size - 1);
-    }
   }
   std::vector<std::string> settings;
   for (const char* key : kSamplingKeys) {

@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "kernels/backend.h"

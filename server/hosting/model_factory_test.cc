@@ -1,7 +1,6 @@
 // The factory of real models: checks before weights are read, and the other files of a checkpoint directory. Method: a
 // tiny golden checkpoint, copied and edited.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <unistd.h>
 

@@ -3,7 +3,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/code_version.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"

@@ -2,7 +2,6 @@
 // devices that fail at any call; memory of each device; load and unload. Method: the shipped baseline and a tiny golden
 // checkpoint through the daemon's own factory, on backends over kernels/cuda/emulator with fault injection.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <future>
 #include <memory>
@@ -137,9 +136,8 @@ TEST_F(CudaCopiesTest, WithoutADeviceRequestsEndWithTheCauses) {
   ModelHost host(machine.Factory());
   ASSIGN_OR_FAIL(const auto model, host.Load("m", kGolden));
   for (const auto& device : machine.devices) device->failures["Synchronize"] = {kCudaIllegalAddress, 2};
-  for (const auto& outcome : AskAll(*model->engine, SomeRequests())) {
+  for (const auto& outcome : AskAll(*model->engine, SomeRequests()))
     EXPECT_EQ(ReasonOf(outcome.status()).name, "DEVICE_FAULTED");
-  }
   EXPECT_THAT(FaultOf(*model).message(), Message("\"m\"", "all 2 copies", "cuda:0", "cuda:1", "CUDA error 700"));
   EXPECT_TRUE(host.Unload("m").ok());
 }
@@ -294,7 +292,7 @@ class CudaCopiesJobTest : public testing::Test {
       machine.devices[device]->failures["Synchronize"] = {kCudaIllegalAddress, calls / 4};
     }
 
-    testing_support::TemporaryDirectory directory;
+    TemporaryDirectory directory;
     Machine machine;
     ModelHost host;
     JobManagerOptions options;
@@ -323,9 +321,8 @@ TEST_F(CudaCopiesJobTest, SameRowsOnTwoAndThreeDevices) {
     const JobView view = run.Submit();
     EXPECT_EQ(view.row.state, db::JobState::kSucceeded) << view.row.error;
     ExpectSameRows(run);
-    for (const EngineCopy& copy : (*run.host.Find("a"))->engine->Copies()) {
+    for (const EngineCopy& copy : (*run.host.Find("a"))->engine->Copies())
       EXPECT_GT(copy.engine->Status().requests_done, 0) << copy.device << " had no request";
-    }
     EXPECT_EQ(run.Count("SELECT count(*) FROM executions WHERE device LIKE '% x emulated device (cuda:0, cuda:1%'"), 1);
     ASSIGN_OR_FAIL(const auto spec, FromCanonicalJson(view.row.spec_json));
     EXPECT_EQ(spec.in_flight, 8 * count) << "concurrent samples grow with the copies";

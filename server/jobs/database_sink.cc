@@ -3,7 +3,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/json.h"
 #include "base/log.h"

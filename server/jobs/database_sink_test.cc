@@ -3,7 +3,6 @@
 #include "server/jobs/database_sink.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <memory>
 #include <set>
@@ -53,7 +52,7 @@ class DatabaseSinkTest : public testing::Test {
   }
   std::unique_ptr<db::Reader> Read() { return *db::Reader::Open(path_); }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string path_ = directory_.File("r.db");
   std::unique_ptr<db::Writer> writer_ = *db::Writer::Open(path_);
   DatabaseSink::Options options_;

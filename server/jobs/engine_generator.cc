@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
@@ -130,9 +129,8 @@ struct EngineGenerator::Fanout {
     whole.continuation_scores.resize(count);
     for (size_t i = 0; i < answers.size(); ++i) {
       const Generation& part = answers[i];
-      for (size_t j = 0; j < continuations[i].size(); ++j) {
+      for (size_t j = 0; j < continuations[i].size(); ++j)
         whole.continuation_scores[continuations[i][j]] = part.continuation_scores[j];
-      }
       whole.prompt_token_count = std::max(whole.prompt_token_count, part.prompt_token_count);
       whole.cached_token_count = std::min(whole.cached_token_count, part.cached_token_count);
       whole.queue_us = std::max(whole.queue_us, part.queue_us);

@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "eval_tasks/token_counter.h"
 
@@ -178,9 +177,8 @@ absl::StatusOr<JobEstimate> EstimateJob(const JobSpec& spec, const Grid& grid,
         notes.insert(absl::StrCat(model->name, ": lengths above ", *model->config.trained_context_length,
                                   " are beyond what it was trained on; results there are labelled extrapolated"));
       }
-      if (!model->engine->Describe().estimates_time) {
+      if (!model->engine->Describe().estimates_time)
         notes.insert(absl::StrCat(model->name, ": its server's time is not estimated"));
-      }
       if (model->config.attention.NeedsWholePrompt()) {
         notes.insert(
             absl::StrCat(model->name, ": its temperature depends on the whole prompt, so no context is shared"));

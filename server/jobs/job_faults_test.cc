@@ -2,26 +2,20 @@
 // database locked by a second connection, a file size limit in place of a full disk, renamed files; retries wait for a
 // manual clock.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include <chrono>
 #include <cstdio>
-#include <functional>
 #include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
 #include "base/reason.h"
 #include "db/sqlite/database.h"
-#include "server/jobs/job_manager.h"
-#include "tests/fakes/fake_engine.h"
-#include "tests/fakes/wait_for_job.h"
+#include "tests/fakes/job_manager_fixture.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
-#include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
@@ -30,27 +24,18 @@ using testing::HasSubstr;
 
 constexpr int64_t kLongPauseUs = 60'000'000;
 
-class JobFaultsTest : public testing::Test {
+class JobFaultsTest : public JobManagerTest {
  protected:
   void SetUp() override {
-    SetLogLevel(LogLevel::kError);
     signal(SIGXFSZ, SIG_IGN);  // as the daemon does
-    ASSERT_TRUE(host_.Load("a", "fake").ok());
-    Open();
+    options_.busy_timeout_ms = 1;
+    options_.clock = &clock_;
+    JobManagerTest::SetUp();
   }
   void TearDown() override {
     lock_.reset();
     control_->Release();
-  }
-
-  void Open() {
-    JobManagerOptions options;
-    options.database_path = path_;
-    options.in_flight = 4;
-    options.busy_timeout_ms = 1;
-    options.clock = &clock_;
-    ASSIGN_OR_FAIL(manager_, JobManager::Create(&host_, options));
-    manager_->Start();
+    manager_.reset();  // before its clock
   }
 
   // Starts a manager with the database as it is on the disk when the process is killed while the job runs.
@@ -67,23 +52,14 @@ class JobFaultsTest : public testing::Test {
     Open();
   }
 
+  // Eight samples.
   static JobSpec SmallSpec() {
-    JobSpec spec;
-    spec.suite.name = "small";
+    JobSpec spec = JobManagerTest::SmallSpec();
     spec.suite.lengths = {256};
-    spec.suite.samples = 8;
-    spec.suite.tasks = {{.kind = "recall_kv"}};
     spec.variants = {{"a", {}}};
-    spec.in_flight = 0;
     return spec;
   }
 
-  JobView WaitUntil(int64_t job_id, const std::function<bool(const JobView&)>& condition) {
-    return WaitForJob(*manager_, job_id, condition);
-  }
-  JobView WaitForState(int64_t job_id, db::JobState state) {
-    return WaitUntil(job_id, [&](const JobView& view) { return view.row.state == state; });
-  }
   // Time passes meanwhile: the job's thread may begin another pause at any moment.
   JobView WaitForStateAfterPauses(int64_t job_id, db::JobState state) {
     return WaitUntil(job_id, [&](const JobView& view) {
@@ -94,11 +70,7 @@ class JobFaultsTest : public testing::Test {
   JobView WaitForPause(int64_t job_id) {
     return WaitUntil(job_id, [](const JobView& view) { return !view.paused_reason.empty(); });
   }
-  int64_t Submit() {
-    auto view = manager_->Submit(SmallSpec(), {});
-    EXPECT_TRUE(view.ok()) << view.status();
-    return view.ok() ? view->row.job_id : 0;
-  }
+  int64_t Submit() { return JobManagerTest::Submit(SmallSpec()); }
   // A job whose answers are delayed, so that the next write is the first sample's.
   int64_t SubmitHeld() {
     control_->Hold();
@@ -117,14 +89,10 @@ class JobFaultsTest : public testing::Test {
     other_.reset();
   }
 
-  testing_support::TemporaryDirectory directory_;
   const std::string path_ = directory_.File("results.db");
   FakeClock clock_;
-  std::shared_ptr<FakeEngineControl> control_ = std::make_shared<FakeEngineControl>();
-  ModelHost host_{MakeFakeModelFactory(control_)};
   std::unique_ptr<sqlite::Database> other_;
   std::optional<sqlite::Transaction> lock_;
-  std::unique_ptr<JobManager> manager_;
 };
 
 TEST_F(JobFaultsTest, ALockPausesTheJobAndItGoesOnByItself) {
@@ -234,12 +202,12 @@ TEST_F(JobFaultsTest, ACopyOfTheFileOfASettledJobIsComplete) {
   const int64_t job_id = Submit();
   WaitForState(job_id, db::JobState::kSucceeded);
   const std::string wal = path_ + "-wal";
-  for (int i = 0; i < 6000 && !testing_support::ReadFile(wal).empty(); ++i) {
+  for (int i = 0; i < 6000 && !ReadFile(wal).empty(); ++i) {
     clock_.Advance(kLongPauseUs);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   const std::string copy = directory_.File("copy.db");
-  testing_support::WriteFile(copy, testing_support::ReadFile(path_));
+  WriteFile(copy, ReadFile(path_));
   ASSIGN_OR_FAIL(auto reader, db::Reader::Open(copy));
   EXPECT_EQ(reader->Job(job_id)->answered_count, 8);
   EXPECT_EQ(reader->Job(job_id)->state, db::JobState::kSucceeded);

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/exceptions.h"
 #include "base/log.h"
@@ -135,9 +134,8 @@ bool JobManager::Pause(const absl::Status& status, int attempt_count, bool also_
   RunningJob& running = *running_;
   const auto ends = [&]() VF_REQUIRES(mutex_) { return stopping_ || (running.cancel_requested && !also_cancelled); };
   if (ends()) return false;
-  if (running.paused_reason != status.message()) {
+  if (running.paused_reason != status.message())
     Log(LogLevel::kWarning, "job_paused", {{"job", JobName(running.job_id)}, {"reason", status.message()}});
-  }
   running.paused_reason = std::string(status.message());
   ++change_counts_[running.job_id];
   const int64_t pause_us = std::min(kLongestPauseUs, kFirstPauseUs << std::min(attempt_count - 1, 10));
@@ -249,9 +247,7 @@ absl::StatusOr<RunOutcome> JobManager::RunSamples(int64_t job_id) {
     return Pause(error, attempt_count, /*also_cancelled=*/false);
   };
   std::map<std::string, std::string> labels;  // of the variants' models
-  for (size_t i = 0; i < job.models.size(); ++i) {
-    labels[job.variants[i].name] = host_->labels().Of(job.models[i]->name);
-  }
+  for (size_t i = 0; i < job.models.size(); ++i) labels[job.variants[i].name] = host_->labels().Of(job.models[i]->name);
   sink_options.on_recorded = [this, labels](const SampleResult& record) {
     sample_counts_.Add(labels.at(record.cell.variant), record.error.ok() ? "" : ReasonOf(record.error).name);
   };

@@ -7,7 +7,6 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/sha256.h"
@@ -233,9 +232,8 @@ absl::StatusOr<JobView> JobManager::ToView(db::JobRow row, bool with_cells) {
     view.elapsed_seconds = running_->meter.ElapsedSeconds(now_us);
     view.token_count = running_->progress.prompt_token_count + running_->progress.new_token_count;
     // Pending writes.
-    if (view.row.state == db::JobState::kRunning && running_->cancel_requested) {
+    if (view.row.state == db::JobState::kRunning && running_->cancel_requested)
       view.row.state = db::JobState::kCancelling;
-    }
     view.paused_reason = running_->paused_reason;
     if (!running_->lost_reason.empty()) {
       view.row.state = db::JobState::kFailed;
@@ -343,9 +341,8 @@ absl::StatusOr<db::DeletedJob> JobManager::Delete(int64_t job_id) {
   {
     // Its row has its final state shortly before the job thread releases it.
     MutexLock lock(mutex_);
-    if (running_ != nullptr && running_->job_id == job_id && db::IsSettled(row.state)) {
+    if (running_ != nullptr && running_->job_id == job_id && db::IsSettled(row.state))
       return Unavailable(JobName(job_id), " is just ending; try again");
-    }
   }
   ASSIGN_OR_RETURN(db::DeletedJob deleted, writer_->DeleteJob(job_id));
   CountChange(job_id);

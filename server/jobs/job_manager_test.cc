@@ -5,7 +5,6 @@
 #include "base/mutex.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <unistd.h>
 
@@ -45,9 +44,7 @@ TEST_F(JobManagerTest, RunsAJobToItsEnd) {
 }
 
 TEST_F(JobManagerTest, StopAndStartAskExactlyTheMissingSamples) {
-  control_->HoldAfter(5);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 5; });
+  const int64_t job_id = SubmitHeldAfter(5);
   manager_->Stop();
   ASSIGN_OR_FAIL(const auto stopped, manager_->Get(job_id, false));
   EXPECT_EQ(stopped.row.state, db::JobState::kQueued);
@@ -67,9 +64,7 @@ TEST_F(JobManagerTest, EpochsAreResumedByAnswer) {
   JobSpec spec = SmallSpec();
   spec.suite.epochs = 3;
   spec.decode.sampling_temperature = 0.7;
-  control_->HoldAfter(7);
-  const int64_t job_id = Submit(spec);
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 7; });
+  const int64_t job_id = SubmitHeldAfter(7, spec);
   manager_->Stop();
   manager_.reset();
   const int started_before = control_->started_count();
@@ -84,9 +79,7 @@ TEST_F(JobManagerTest, EpochsAreResumedByAnswer) {
 // run. Jobs of other models continue.
 TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
   ASSERT_TRUE(host_.Load("b", "fake-b").ok());
-  control_->HoldAfter(5);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 5; });
+  const int64_t job_id = SubmitHeldAfter(5);
   control_->SetFault("a", absl::UnavailableError("the device failed while adding: CUDA error 700"));
   control_->Release();
   const JobView lost = WaitForState(job_id, db::JobState::kFailed);
@@ -113,9 +106,7 @@ TEST_F(JobManagerTest, ALostDeviceLeavesItsSamplesToBeAskedAgain) {
 }
 
 TEST_F(JobManagerTest, CancelStopsARunningJobAndResumeFinishesIt) {
-  control_->HoldAfter(3);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 3; });
+  const int64_t job_id = SubmitHeldAfter(3);
   ASSERT_TRUE(manager_->Cancel(job_id).ok());
   const JobView cancelled = WaitForState(job_id, db::JobState::kCancelled);
   EXPECT_EQ(cancelled.row.answered_count, 3);
@@ -220,8 +211,8 @@ TEST_F(JobManagerTest, RequestIdMakesSubmitSafeToRepeat) {
 // model are replaced under their names; each is refused with both values, and a job of its own is found again afterwards.
 TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
   const std::string rows = directory_.File("rows.jsonl");
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
+                  "\n");
   JobSpec spec = SmallSpec();
   spec.suite.tasks = {{.kind = "jsonl", .parameters = {{"path", rows}, {"prompt", "{q}"}, {"gold", "a"}}}};
   const SubmitOptions same = {.body_sha256 = std::string(64, 'b'), .reuse_equal_job = true};
@@ -232,8 +223,8 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
   EXPECT_TRUE(again.is_repeated);
   EXPECT_EQ(again.row.job_id, first_id);
 
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
+                  "\n");
   EXPECT_THAT(manager_->Submit(spec, same).status(), RefusedFor("REQUEST_CHANGED", Message("SHA-256")));
   SubmitOptions is_new = same;
   is_new.request_id = "of its own";
@@ -241,11 +232,11 @@ TEST_F(JobManagerTest, AnEqualRequestIsAskedAgainWhenWhatItAsksHasChanged) {
   EXPECT_NE(second.row.job_id, first_id);
   WaitForState(second.row.job_id, db::JobState::kSucceeded);
   EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, second.row.job_id) << "the newest that is unchanged";
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Rome"})"
+                  "\n");
   EXPECT_EQ(manager_->Submit(spec, same)->row.job_id, first_id);
-  testing_support::WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
-                                   "\n");
+  WriteFile(rows, R"({"q": "Where?", "a": "Paris"})"
+                  "\n");
 
   for (const char* directory : {"fake-b", "fake-stretched"}) {
     ASSERT_TRUE(host_.Unload("a").ok());
@@ -279,9 +270,7 @@ TEST_F(JobManagerTest, ConcurrentSubmitsWithOneIdMakeOneJob) {
 }
 
 TEST_F(JobManagerTest, AJobWhoseModelIsGoneFailsAndSaysSo) {
-  control_->HoldAfter(1);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
+  const int64_t job_id = SubmitHeldAfter(1);
   manager_.reset();
   ASSERT_TRUE(host_.Unload("a").ok());
   Open();
@@ -294,9 +283,7 @@ TEST_F(JobManagerTest, AJobWhoseModelIsGoneFailsAndSaysSo) {
 }
 
 TEST_F(JobManagerTest, OtherWeightsUnderTheSameNameAreRefusedEvenMixed) {
-  control_->HoldAfter(1);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
+  const int64_t job_id = SubmitHeldAfter(1);
   ASSERT_TRUE(manager_->Cancel(job_id).ok());
   WaitForState(job_id, db::JobState::kCancelled);
   ASSERT_TRUE(host_.Unload("a").ok());
@@ -306,9 +293,7 @@ TEST_F(JobManagerTest, OtherWeightsUnderTheSameNameAreRefusedEvenMixed) {
 }
 
 TEST_F(JobManagerTest, AnotherInstructionSetIsMixedOnlyWhenAllowed) {
-  control_->HoldAfter(1);
-  const int64_t job_id = Submit(SmallSpec());
-  WaitUntil(job_id, [](const JobView& view) { return view.row.answered_count >= 1; });
+  const int64_t job_id = SubmitHeldAfter(1);
   manager_.reset();
   ASSERT_TRUE(host_.Unload("a").ok());
   control_->SetInstructionSet("other");

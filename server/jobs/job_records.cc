@@ -71,9 +71,8 @@ db::VariantRecord ToVariantRecord(const Variant& variant, const HostedModel& mod
   if (!training.arm.empty()) record.model.training_arm = training.arm;
   record.model.training_seed = training.seed;
   record.model.training_tokens = training.tokens;
-  if (const auto temperature = variant.overrides.find(kFocalTemperature); temperature != variant.overrides.end()) {
+  if (const auto temperature = variant.overrides.find(kFocalTemperature); temperature != variant.overrides.end())
     record.focal_temperature_json = NumberOrList(temperature->second).dump();
-  }
   return record;
 }
 
@@ -97,9 +96,8 @@ std::vector<db::TaskMetricRecord> ToTaskMetrics(const JobSpec& spec) {
 
 std::vector<db::CellRecord> ToCells(const Grid& grid) {
   std::vector<db::CellRecord> rows;
-  for (const GridCell& cell : grid.cells) {
+  for (const GridCell& cell : grid.cells)
     rows.push_back({cell.key.variant, cell.key.task, cell.key.context_length, cell.planned_count});
-  }
   return rows;
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "base/json.h"
@@ -92,9 +91,8 @@ absl::Status CheckTakesTurns(const Task::TurnRoles& roles, const HostedModel& mo
     return WithReason(FailedPrecondition("model \"", model.name, "\": ", why), ErrorReason::kBadChat,
                       {{"model", model.name}});
   };
-  if (roles.system && !format.with_system.has_value()) {
+  if (roles.system && !format.with_system.has_value())
     return refused("rows have a system message, which its chat_format.json has no texts for");
-  }
   if (roles.assistant && !format.turns.has_value()) {
     return refused(
         "rows have messages of the assistant, and its chat_format.json has no \"turns\"; "

@@ -131,15 +131,15 @@ TEST_F(ResolvedJobTest, ASystemMessageNeedsOneFormatWithItForATokenizer) {
   row.gold = {"0"};
   row.reference = row.gold;
   const std::string rows = helmet::ToJson(row).dump() + "\n";
-  testing_support::WriteFile(directory_.File("rows"), rows);
+  WriteFile(directory_.File("rows"), rows);
   helmet::TaskIndex index;
   index.kind = "default";
   index.user_template = "{context}";
   index.settings = {{"seed", 42}};
   index.lengths[256] = {"rows", Sha256Hex(rows), 1, 8, "d", "t", "d", ""};
-  testing_support::WriteFile(directory_.File("plain"), helmet::DumpTaskIndex(index));
+  WriteFile(directory_.File("plain"), helmet::DumpTaskIndex(index));
   index.system_message = "Be brief.";
-  testing_support::WriteFile(directory_.File("with_system"), helmet::DumpTaskIndex(index));
+  WriteFile(directory_.File("with_system"), helmet::DumpTaskIndex(index));
   JobSpec spec = SmallSpec();
   spec.suite.lengths = {256};
   spec.suite.samples = 1;

@@ -2,7 +2,6 @@
 // scores as one without; every kind of block is counted; on and off are variants; budgets and markers are refused by name.
 // Method: the engine reads the value out of the prompt and feeds its text token by token to what the engine does with blocks.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <functional>
@@ -35,7 +34,7 @@ class WritingEngine : public Engine {
     const auto& work = std::get<GenerateWork>(request.work);
     const std::string prompt = *tokenizer_->Decode(request.token_ids, {.keep_special_tokens = true});
     std::string text = write_(prompt);
-    if (absl::StrContains(text, "%")) text = absl::StrReplaceAll(text, {{"%", testing_support::RecallValue(prompt)}});
+    if (absl::StrContains(text, "%")) text = absl::StrReplaceAll(text, {{"%", RecallValue(prompt)}});
     EngineResult result;
     result.prompt_token_count = std::ssize(request.token_ids);
     ThinkingProgress progress;
@@ -292,7 +291,7 @@ TEST_F(ThinkingJobTest, ConversationsNeedAFormatThatHasTurns) {
   Load("m", kMark, "now");
   const std::string path = directory_.File("rows.jsonl");
   const std::string user = R"({"role":"user","content":"Who?"})";
-  testing_support::WriteFile(path, absl::StrCat(R"({"a":"now","m":[)", user, "]}"));
+  WriteFile(path, absl::StrCat(R"({"a":"now","m":[)", user, "]}"));
   JobSpec spec = Spec({{"m"}});
   spec.suite.answer = {};
   spec.suite.tasks = {
@@ -301,7 +300,7 @@ TEST_F(ThinkingJobTest, ConversationsNeedAFormatThatHasTurns) {
   WaitForState(job_id, db::JobState::kSucceeded);
   EXPECT_EQ(Mean(job_id, "m"), 1) << "one message of the user is what every format has";
   const auto refusal = [&](const std::string& more) {
-    testing_support::WriteFile(path, absl::StrCat(R"({"a":"now","m":[)", more, user, "]}"));
+    WriteFile(path, absl::StrCat(R"({"a":"now","m":[)", more, user, "]}"));
     return manager_->Submit(spec, {}).status();
   };
   const absl::Status turns = refusal(absl::StrCat(user, R"(,{"role":"assistant","content":"She."},)"));

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/files.h"
@@ -63,9 +62,8 @@ absl::Status ReadPatterns(ConfigReader& reader, const char* key, std::map<std::s
   for (const auto& [name, value] : object->items()) {
     const std::string pattern(absl::StripPrefix(name, "^"));
     RETURN_IF_ERROR(CheckPattern(reader, key, pattern));
-    if (!value.is_number() || !(value.template get<double>() > 0) || !(value.template get<double>() <= kNumberMax)) {
+    if (!value.is_number() || !(value.template get<double>() > 0) || !(value.template get<double>() <= kNumberMax))
       return InvalidArgument(reader.Name(key), " of \"", name, "\" is ", ShownValue(value), "; it must be above 0");
-    }
     to[pattern] = value.template get<T>();
   }
   return absl::OkStatus();
@@ -163,9 +161,8 @@ class Merger {
   absl::Status Take(const std::string& name) {
     if (!weights_.tensors().contains(name)) return absl::OkStatus();
     absl::string_view rest = name;
-    if (!absl::ConsumePrefix(&rest, "base_model.model.")) {
+    if (!absl::ConsumePrefix(&rest, "base_model.model."))
       return Unimplemented("tensor ", name, " does not begin with base_model.model., as those of PEFT do");
-    }
     absl::string_view module = rest;
     if (absl::ConsumeSuffix(&module, ".lora_A.weight"))
       return Merge(std::string(module), name, absl::StrCat("base_model.model.", module, ".lora_B.weight"), false);
@@ -182,9 +179,8 @@ class Merger {
   absl::Status Merge(const std::string& module, const std::string& a_name, const std::string& b_name,
                      bool is_embedding) {
     const auto is_target = [&](const std::string& target) { return IsEnd(module, target); };
-    if (!adapter_.targets.empty() && std::none_of(adapter_.targets.begin(), adapter_.targets.end(), is_target)) {
+    if (!adapter_.targets.empty() && std::none_of(adapter_.targets.begin(), adapter_.targets.end(), is_target))
       return InvalidArgument("tensor ", a_name, " changes a module that \"target_modules\" does not have");
-    }
     ASSIGN_OR_RETURN(const std::string target, TargetOf(absl::StrCat(module, ".weight")));
     RETURN_IF_ERROR(CheckTied(module, false));
     if (!weights_.tensors().contains(b_name))

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "tests/support/architecture_configs.h"
 
@@ -297,9 +296,8 @@ constexpr Meaning kMeanings[] = {
 };
 
 TEST(ArchitecturesTest, KeysAreInterpretedAsInTransformers) {
-  for (const Meaning& m : kMeanings) {
+  for (const Meaning& m : kMeanings)
     EXPECT_THAT(ParsedJson(Edited(m.model_type, m.edits)), HasSubstr(m.summary)) << m.model_type << " " << m.edits;
-  }
 }
 
 TEST(ArchitecturesTest, Gpt2ScalesByLayer) {

@@ -147,9 +147,8 @@ absl::Status ReadCohere2(ConfigReader& reader, ModelConfig& config) {
   RETURN_IF_ERROR(reader.RequireValue("use_qk_norm", false));
   RETURN_IF_ERROR(reader.RequireValue("position_embedding_type", "rope_gptj"));
   RETURN_IF_ERROR(reader.RequireValue("rotary_pct", 1.0));
-  for (const char* key : {"use_gated_activation", "use_parallel_block"}) {
+  for (const char* key : {"use_gated_activation", "use_parallel_block"})
     RETURN_IF_ERROR(reader.RequireValue(key, true));
-  }
   reader.Ignore({"layer_switch", "order_of_interleaved_layers", "use_embedding_sharing", "use_parallel_embedding"});
   return absl::OkStatus();
 }
@@ -192,9 +191,8 @@ absl::Status ReadLfm2(ConfigReader& reader, ModelConfig& config) {
     config.feed_forward_width = (static_cast<int64_t>(width) + multiple - 1) / multiple * multiple;
   }
   // transformers reads none of these; published files state what it computes.
-  for (const char* key : {"block_dim", "conv_dim", "conv_dim_out"}) {
+  for (const char* key : {"block_dim", "conv_dim", "conv_dim_out"})
     RETURN_IF_ERROR(reader.RequireValue(key, config.width));
-  }
   RETURN_IF_ERROR(reader.RequireValue("num_heads", config.head_count));
   RETURN_IF_ERROR(reader.RequireValue("block_norm_eps", config.blocks.norm_epsilon));
   if (!config.ropes.empty()) RETURN_IF_ERROR(reader.RequireValue("theta", config.ropes[0].theta));
@@ -337,9 +335,8 @@ absl::Status ReadGpt2(ConfigReader& reader, ModelConfig& config) {
   ASSIGN_OR_RETURN(const bool scaled, reader.Bool("scale_attn_weights", true));
   ASSIGN_OR_RETURN(const bool by_layer, reader.Bool("scale_attn_by_inverse_layer_idx", false));
   const double scale = scaled ? 1 / std::sqrt(config.head_width) : 1;
-  for (size_t i = 0; i < config.layers.size(); ++i) {
+  for (size_t i = 0; i < config.layers.size(); ++i)
     config.layers[i].attention_scale = by_layer ? scale / (i + 1) : scale;
-  }
   // Another order of the same arithmetic; max_position_embeddings again; options of task heads that are not loaded.
   reader.Ignore({"reorder_and_upcast_attn", "n_ctx", "summary_type", "summary_use_proj", "summary_activation",
                  "summary_proj_to_labels", "summary_first_dropout", "n_special", "predict_special_tokens"});

@@ -12,7 +12,6 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "kernels/backend.h"
 #include "server/model/model.h"
 #include "server/model/safetensors.h"
@@ -33,9 +32,8 @@ class ChangedFileTest : public testing::Test {
     std::filesystem::remove_all(directory_);
     std::filesystem::create_directories(directory_);
     std::filesystem::copy(kGolden, directory_ + "/model");
-    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/model")) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory_ + "/model"))
       std::filesystem::permissions(entry, std::filesystem::perms::owner_write, std::filesystem::perm_options::add);
-    }
     bytes_ = *ReadFile(Weights(), kDataFile);
     options_.device = "reference";
     options_.cache_directory = directory_ + "/cache";

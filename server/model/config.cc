@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/json.h"
@@ -48,9 +47,8 @@ std::string TextPartHint(ConfigReader& reader) {
   const Json* text = reader.Take("text_config");
   if (text == nullptr || !text->is_object()) return "";
   const auto type = text->find("model_type");
-  if (type == text->end() || !type->is_string()) {
+  if (type == text->end() || !type->is_string())
     return "; it is multimodal, and its \"text_config\" does not state the type of the text part";
-  }
   const bool is_supported = FindArchitecture(type->get<std::string>()) != nullptr;
   return absl::StrCat("; it is multimodal, and its text part is of type ", ShownValue(*type),
                       is_supported
@@ -61,9 +59,8 @@ std::string TextPartHint(ConfigReader& reader) {
 
 absl::Status CheckClass(ConfigReader& reader, const std::string& model_type, const char* class_name) {
   const Json* names = reader.Take("architectures");
-  if (names == nullptr || (names->is_array() && names->size() == 1 && (*names)[0] == class_name)) {
+  if (names == nullptr || (names->is_array() && names->size() == 1 && (*names)[0] == class_name))
     return absl::OkStatus();
-  }
   return Unimplemented("\"architectures\" is ", ShownValue(*names), "; a ", model_type, " must be [\"", class_name,
                        "\"]");
 }
@@ -120,9 +117,8 @@ absl::StatusOr<int64_t> ReadLayerCount(ConfigReader& reader, const ConfigKeys& k
 absl::StatusOr<int64_t> LargestOf(const ConfigReader& reader, const char* key, const Json& list) {
   int64_t largest = 0;
   for (const Json& item : list) {
-    if (!item.is_number_integer() || item < 1 || item > kWidthMax) {
+    if (!item.is_number_integer() || item < 1 || item > kWidthMax)
       return InvalidArgument(reader.Name(key), " has ", ShownValue(item), "; it must have numbers in 1..", kWidthMax);
-    }
     largest = std::max(largest, item.get<int64_t>());
   }
   return largest;
@@ -257,9 +253,8 @@ absl::Status ReadRopes(ConfigReader& reader, const Architecture& architecture, M
 absl::Status RefuseUnsupported(ConfigReader& reader, bool has_soft_caps) {
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"}) {
     if (has_soft_caps) continue;
-    if (const Json* cap = reader.Take(key); cap != nullptr) {
+    if (const Json* cap = reader.Take(key); cap != nullptr)
       return Unimplemented(reader.Name(key), " is ", ShownValue(*cap), "; soft-caps are not supported in this type");
-    }
   }
   RETURN_IF_ERROR(reader.RequireValue("is_encoder_decoder", false));
   RETURN_IF_ERROR(reader.RequireValue("is_decoder", false));
@@ -323,9 +318,8 @@ absl::StatusOr<Json> ReadWrapper(const Json& json, const Wrapper& wrapper, Model
     const Json* value = reader.Take(key);
     if (value == nullptr) continue;
     // As in transformers, the token ids of the whole take precedence; two values of another key are ambiguous.
-    if (!absl::EndsWith(key, "_token_id") && text.contains(key) && !text[key].is_null() && text[key] != *value) {
+    if (!absl::EndsWith(key, "_token_id") && text.contains(key) && !text[key].is_null() && text[key] != *value)
       return InvalidArgument(reader.Name(key), " and ", inside.Name(key), " differ");
-    }
     text[key] = *value;
   }
   ASSIGN_OR_RETURN(const int64_t vocabulary, inside.Int("vocab_size", {1, kVocabularyMax}, kVocabularyMax));
@@ -406,9 +400,8 @@ absl::StatusOr<ModelConfig> ReadConfigJson(const Json& json) {
   RETURN_IF_ERROR(ReadRopes(reader, *architecture, config));
   GroupLayers(config);
   ASSIGN_OR_RETURN(config.attention, AttentionSetting::Read(reader, AttentionModelOf(config), architecture->attention));
-  if (const std::optional<int64_t> trained = config.attention.TrainedContextLength()) {
+  if (const std::optional<int64_t> trained = config.attention.TrainedContextLength())
     config.trained_context_length = std::min(*trained, config.trained_context_length.value_or(*trained));
-  }
   RETURN_IF_ERROR(RefuseUnsupported(reader, keys.soft_caps));
   ASSIGN_OR_RETURN(config.packed_weights, ReadPackedWeights(reader));
   if (config.packed_weights != nullptr) {

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 
@@ -56,13 +55,11 @@ absl::StatusOr<int64_t> ConfigReader::Int(absl::string_view key, IntRange range,
     if (fallback.has_value()) return *fallback;
     return InvalidArgument(Name(key), " is missing");
   }
-  if (!value->is_number_integer()) {
+  if (!value->is_number_integer())
     return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must be an integer");
-  }
   const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(range.high);
-  if (too_large || value->get<int64_t>() < range.low || value->get<int64_t>() > range.high) {
+  if (too_large || value->get<int64_t>() < range.low || value->get<int64_t>() > range.high)
     return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must lie in ", range.low, "..", range.high);
-  }
   return value->get<int64_t>();
 }
 
@@ -85,9 +82,8 @@ absl::StatusOr<double> ConfigReader::Number(absl::string_view key, bool zero_all
     return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must be a ",
                            zero_allowed ? "non-negative" : "positive", ", finite number");
   }
-  if (number != 0 && (number < kNumberMin || number > kNumberMax)) {
+  if (number != 0 && (number < kNumberMin || number > kNumberMax))
     return InvalidArgument(Name(key), " is ", ShownValue(*value), "; it must lie in ", kNumberMin, "..", kNumberMax);
-  }
   return number;
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 

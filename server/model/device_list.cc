@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/reason.h"
@@ -32,13 +30,11 @@ absl::StatusOr<std::vector<std::string>> ParseDevices(absl::string_view text) {
   for (const absl::string_view index : absl::StrSplit(indexes, ',')) {
     int number = 0;
     const bool is_number = std::all_of(index.begin(), index.end(), absl::ascii_isdigit);
-    if (!is_number || !absl::SimpleAtoi(index, &number)) {
+    if (!is_number || !absl::SimpleAtoi(index, &number))
       return Bad(text, absl::StrCat("has \"", index, "\" where a GPU's number is expected; write cuda:0 or cuda:0,1"));
-    }
     std::string device = absl::StrCat("cuda:", number);
-    if (std::find(devices.begin(), devices.end(), device) != devices.end()) {
+    if (std::find(devices.begin(), devices.end(), device) != devices.end())
       return Bad(text, absl::StrCat("lists ", device, " twice; a model has one copy on a GPU"));
-    }
     devices.push_back(std::move(device));
   }
   return devices;

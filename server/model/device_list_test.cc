@@ -3,7 +3,6 @@
 #include "server/model/device_list.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
 #include "base/reason.h"

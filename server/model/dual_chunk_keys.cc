@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {
@@ -13,9 +12,8 @@ absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
   constexpr absl::string_view kKey = "dual_chunk_attention_config";
   const Json* object = reader.Take(kKey);
   if (object == nullptr) return absl::OkStatus();
-  if (!object->is_object()) {
+  if (!object->is_object())
     return InvalidArgument(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object");
-  }
   ConfigReader chunks(*object, reader.Place(kKey));
   ASSIGN_OR_RETURN(const int64_t chunk_size, chunks.Int("chunk_size", {1, kPositionMax}, 8192));
   ASSIGN_OR_RETURN(const int64_t local_size, chunks.Int("local_size", {0, kPositionMax}, 1024));
@@ -33,9 +31,8 @@ absl::Status ReadDualChunk(ConfigReader& reader, ModelConfig& config) {
   if (is_sparse) limit = std::min(limit, threshold);
   chunks.Ignore({"sparse_attention_last_q"});
   RETURN_IF_ERROR(chunks.RefuseUnread());
-  if (limit == 0) {
+  if (limit == 0)
     return Unimplemented(chunks.Name("sparse_attention_threshold"), " is 0; sparse attention is not supported");
-  }
   if (limit >= config.max_position) return absl::OkStatus();
   config.notes.push_back(absl::StrCat("context limited from ", config.max_position, " to ", limit,
                                       " positions, up to which ", kKey, " is the plain function"));

@@ -44,9 +44,8 @@ void Forward::Flatten(const ForwardStep& step) {
   for (const RopeConfig& rope : model_.config().ropes) {
     if (rope.query_beta == 0) continue;
     for (const ForwardSequence& sequence : step.sequences) {
-      for (int64_t i = 0; i < sequence.row_count; ++i) {
+      for (int64_t i = 0; i < sequence.row_count; ++i)
         row_factors_.push_back(static_cast<float>(rope.QueryFactor(sequence.first_position + i)));
-      }
     }
   }
   masks_.assign(intervals_.begin(), intervals_.end());
@@ -93,9 +92,8 @@ absl::Status Forward::RunStep(KvPools pools, const ForwardStep& step, ForwardOut
   RETURN_IF_ERROR(streams_ != nullptr ? StartStreams()
                                       : ToStatus(backend.Norm(*workspace_, NormOf(model_.layers()[0].attention_norm))));
   for (int64_t layer = 0; layer < model_.config().layer_count; ++layer) {
-    if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed)) {
+    if (step.cancelled != nullptr && step.cancelled->load(std::memory_order_relaxed))
       return absl::CancelledError("the step was cancelled between layers");
-    }
     RETURN_IF_ERROR(streams_ != nullptr ? RunLayerOfStreams(layer, pools, batch, step)
                                         : RunLayer(layer, pools, batch, step));
   }
@@ -269,9 +267,8 @@ absl::Status Forward::Attend(int64_t index, KvPools pools, const kernels::Batch&
                                           terms));
   if (!row_factors_.empty() && terms.row_scales.buffer == nullptr) {
     std::vector<float> scales(row_factors_.size());
-    for (size_t i = 0; i < scales.size(); ++i) {
+    for (size_t i = 0; i < scales.size(); ++i)
       scales[i] = kernels::FocalScale(terms.scale * row_factors_[i], terms.temperature);
-    }
     ASSIGN_OR_RETURN(terms.row_scales, row_scales_.Write(backend, index, std::move(scales)));
   }
   const kernels::QkvRopeWriteArgs heads{.x = Whole(normed_),

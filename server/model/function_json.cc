@@ -88,16 +88,14 @@ Json BlocksJson(const BlockConfig& blocks) {
   if (one_norm) json["one_norm"] = one_norm;
   if (value_norm) json["value_norm"] = value_norm;
   if (head_norm_after_rotation) json["head_norm_after_rotation"] = head_norm_after_rotation;
-  if (activation == kernels::Activation::kClampedGate) {
+  if (activation == kernels::Activation::kClampedGate)
     json["activation_terms"] = {{"alpha", activation_terms.a}, {"limit", activation_terms.b}};
-  }
   if (activation == kernels::Activation::kSlopedSilu) json["activation_terms"] = {{"slope", activation_terms.a}};
   if (attention_output_multiplier != 1) json["attention_output_multiplier"] = attention_output_multiplier;
   if (recurrence_output_multiplier != 1) json["recurrence_output_multiplier"] = recurrence_output_multiplier;
   if (mlp_output_multiplier != 1) json["mlp_output_multiplier"] = mlp_output_multiplier;
-  if (const auto& [z, u, b, c, step] = state_space; z != 1 || u != 1 || b != 1 || c != 1 || step != 1) {
+  if (const auto& [z, u, b, c, step] = state_space; z != 1 || u != 1 || b != 1 || c != 1 || step != 1)
     json["state_space_multipliers"] = {z, u, b, c, step};
-  }
   if (score_soft_cap != 0) json["score_soft_cap"] = score_soft_cap;
   if (logit_soft_cap != 0) json["logit_soft_cap"] = logit_soft_cap;
   if (query_key_value_clip != 0) json["query_key_value_clip"] = query_key_value_clip;
@@ -205,9 +203,8 @@ std::string FunctionJson(const ModelConfig& config, absl::string_view dtype, abs
                  {"vocabulary", config.vocabulary_size},
                  {"width", config.width}}},
                {"tied_embeddings", config.tied_embeddings}};
-  if (const auto& [width, vocabulary] = config.layer_inputs; width > 0) {
+  if (const auto& [width, vocabulary] = config.layer_inputs; width > 0)
     json["layer_inputs"] = {{"vocabulary", vocabulary}, {"width", width}};
-  }
   if (const auto& [count, active, low_rank, scales_corrected] = config.streams; count > 0) {
     json["streams"] = {
         {"active", active}, {"count", count}, {"low_rank", low_rank}, {"scales_corrected", scales_corrected}};

@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "server/model/stream_weights.h"
 #include "tests/support/json_changes.h"
@@ -22,7 +21,7 @@ Json SmallGemma3n(const char* edits = "{}") {
   Json json = *ParseJson(R"({"model_type":"gemma3n_text","vocab_size":99,"hidden_size":64,"intermediate_size":96,
       "num_hidden_layers":6,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,
       "max_position_embeddings":4096,"num_kv_shared_layers":0})");
-  return testing_support::WithEdits(std::move(json), edits);
+  return WithEdits(std::move(json), edits);
 }
 
 ModelConfig ParsedGemma3n(const char* edits = "{}") {

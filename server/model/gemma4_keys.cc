@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/layer_windows.h"
 
@@ -29,9 +28,8 @@ struct Heads {
 absl::Status CheckHeads(const Heads& heads, const std::string& width, const std::string& count,
                         const ModelConfig& config) {
   if (heads.width % 2 != 0) return InvalidArgument(width, " is ", heads.width, "; a head width must be even");
-  if (config.head_count % heads.kv_count != 0) {
+  if (config.head_count % heads.kv_count != 0)
     return InvalidArgument(count, " is ", heads.kv_count, "; it must divide num_attention_heads, ", config.head_count);
-  }
   if (config.head_count * heads.width > kLayerHeadsMax) {
     return InvalidArgument(width, " times num_attention_heads is ", config.head_count * heads.width, "; the limit is ",
                            kLayerHeadsMax);
@@ -42,9 +40,8 @@ absl::Status CheckHeads(const Heads& heads, const std::string& width, const std:
 // `per_layer_config`, which 5.24 writes: by layer, what differs from the keys of the whole.
 absl::Status ReadHeadsByLayer(ConfigReader& reader, const Json& by_layer, ModelConfig& config) {
   constexpr absl::string_view kKey = "per_layer_config";
-  if (!by_layer.is_object()) {
+  if (!by_layer.is_object())
     return InvalidArgument(reader.Name(kKey), " is ", ShownValue(by_layer), "; it must be an object");
-  }
   for (const auto& [number, value] : by_layer.items()) {
     int64_t index = -1;
     if (!absl::SimpleAtoi(number, &index) || index < 0 || index >= config.layer_count || !value.is_object()) {

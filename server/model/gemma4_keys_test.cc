@@ -6,7 +6,6 @@
 
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "tests/support/json_changes.h"
 
@@ -22,7 +21,7 @@ Json SmallGemma4(const char* edits = "{}") {
       "num_hidden_layers":6,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"global_head_dim":32,
       "max_position_embeddings":4096,"layer_types":["sliding_attention","sliding_attention","full_attention",
       "sliding_attention","sliding_attention","full_attention"]})");
-  return testing_support::WithEdits(std::move(json), edits);
+  return WithEdits(std::move(json), edits);
 }
 
 ModelConfig ParsedGemma4(const char* edits = "{}") {

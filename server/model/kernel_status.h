@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/tensor.h"
 

@@ -50,9 +50,8 @@ absl::Status ReadLatent(ConfigReader& reader, const LatentKeys& keys, ModelConfi
   ASSIGN_OR_RETURN(latent.unrotated_width, reader.Int("qk_nope_head_dim", {1, kHeadPartMax}, keys.unrotated_default));
   const int64_t values = keys.value_default != 0 ? keys.value_default : config.width / config.head_count;
   ASSIGN_OR_RETURN(latent.value_width, reader.Int("v_head_dim", {1, kHeadPartMax}, values));
-  if (latent.rotated_width % 2 != 0) {
+  if (latent.rotated_width % 2 != 0)
     return InvalidArgument(reader.Name("qk_rope_head_dim"), " is ", latent.rotated_width, "; it must be even");
-  }
   latent.neighbours = keys.neighbours;
   if (keys.neighbours_by_key) {
     ASSIGN_OR_RETURN(latent.neighbours, reader.Bool("rope_interleave", keys.neighbours));

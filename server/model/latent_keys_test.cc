@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "server/model/latent_published.h"
 #include "server/model/matrix_grid.h"

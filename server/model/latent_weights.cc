@@ -1,6 +1,5 @@
 #include "server/model/latent_weights.h"
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 
 namespace varifocal {

@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/model/config_reader.h"
 #include "server/model/model_config.h"

@@ -61,14 +61,12 @@ absl::Status ReadMixture(ConfigReader& reader, const MixtureKeys& keys, ModelCon
   if (keys.expert_count == nullptr) return absl::OkStatus();
   MixtureConfig& mixture = config.mixture;
   const char* key = keys.expert_count;
-  if (keys.expert_count_too != nullptr && reader.Has(keys.expert_count_too) && !reader.Has(key)) {
+  if (keys.expert_count_too != nullptr && reader.Has(keys.expert_count_too) && !reader.Has(key))
     key = keys.expert_count_too;
-  }
   const int64_t least = keys.none_allowed ? 0 : 1;
   ASSIGN_OR_RETURN(mixture.expert_count, reader.Int(key, {least, kernels::kExpertsMax}, keys.expert_count_default));
-  if (keys.expert_count_too != nullptr) {
+  if (keys.expert_count_too != nullptr)
     RETURN_IF_ERROR(reader.RequireValue(keys.expert_count_too, mixture.expert_count));
-  }
   // Of training and its loss.
   reader.Ignore({"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"});
   if (mixture.expert_count == 0) {

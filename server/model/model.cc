@@ -4,8 +4,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/log.h"
@@ -52,9 +50,8 @@ absl::StatusOr<kernels::BackendOptions> ToBackendOptions(const ModelOptions& opt
   } else if (options.dtype != "f32") {
     return InvalidArgument("dtype is \"", options.dtype, "\"; it must be f32 or bf16");
   }
-  if (options.threads < 0 || options.threads > 1024) {
+  if (options.threads < 0 || options.threads > 1024)
     return InvalidArgument("threads is ", options.threads, "; it must lie in 0..1024");
-  }
   to.thread_count = options.threads;
   if (!options.cpu_isa.empty()) to.cpu_isa = options.cpu_isa;
   to.cuda_graphs = options.cuda_graphs;
@@ -182,12 +179,10 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& 
   model->transformer_ = *std::move(transformer);
   model->config_.tied_embeddings = model->transformer_->config().tied_embeddings;
 
-  for (const std::string& note : model->config_.notes) {
+  for (const std::string& note : model->config_.notes)
     Log(LogLevel::kWarning, "model", {{"directory", directory}, {"note", note}});
-  }
-  for (const std::string& key : model->config_.ignored_keys) {
+  for (const std::string& key : model->config_.ignored_keys)
     Log(LogLevel::kWarning, "model", {{"directory", directory}, {"ignored_config_key", key}});
-  }
 
   const kernels::BackendInfo& info = backend->info();
   const std::vector<std::string> name_parts = absl::StrSplit(info.name, '-');

@@ -64,9 +64,8 @@ void GroupLayers(ModelConfig& config) {
     config.page_groups.push_back({.window = window, .head_width = head_width, .kv_head_count = kv_head_count});
   }
   const auto is_recurrent = [](const LayerConfig& layer) { return layer.is_recurrent; };
-  if (std::any_of(config.layers.begin(), config.layers.end(), is_recurrent)) {
+  if (std::any_of(config.layers.begin(), config.layers.end(), is_recurrent))
     config.page_groups.push_back({.window = kStateWindow, .holds_states = true});
-  }
   for (LayerConfig& layer : config.layers) {
     if (layer.has_attention) {
       layer.page_group = group_of[key_of(layer)];

@@ -12,7 +12,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "kernels/tensor.h"
 #include "server/model/adapter.h"
 #include "server/model/model.h"
@@ -149,7 +148,7 @@ class CopiedGolden {
   void Patch(const std::string& file, const Json& patch) const {
     Json json = ReadJsonFile(path_ + "/" + file);
     json.merge_patch(patch);
-    testing_support::WriteFile(path_ + "/" + file, json.dump());
+    WriteFile(path_ + "/" + file, json.dump());
   }
   // Gives a tensor another name of the same length.
   void Rename(const std::string& file, const std::string& from, const std::string& to) const {
@@ -158,12 +157,12 @@ class CopiedGolden {
     const size_t at = bytes.find("\"" + from + "\"");
     ASSERT_NE(at, bytes.npos) << from;
     bytes.replace(at + 1, from.size(), to);
-    testing_support::WriteFile(path_ + "/" + file, bytes);
+    WriteFile(path_ + "/" + file, bytes);
   }
   std::string Error() const { return std::string(Load(path_).status().message()); }
 
  private:
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string path_;
 };
 

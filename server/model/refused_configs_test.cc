@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/architecture_configs.h"
 #include "tests/support/json_changes.h"
 #include "tests/support/messages.h"
@@ -351,7 +350,7 @@ TEST(ArchitecturesTest, EveryChangeOfAKeyIsAcceptedOrRefusedByName) {
   }
   int refused_count = 0;
   for (const Json& file : files) {
-    testing_support::ForEachChange(file, [&](const testing_support::JsonChange& change) {
+    ForEachChange(file, [&](const JsonChange& change) {
       const auto config = ParseModelConfig(change.changed.dump());
       if (config.ok()) {
         const bool is_ignored =
@@ -369,9 +368,8 @@ TEST(ArchitecturesTest, EveryChangeOfAKeyIsAcceptedOrRefusedByName) {
           change.what == "7" || change.what == "0.5" || change.what == "null" || change.what == "removed";
       bool names_a_key = may_be_valid && (absl::StrContains(config.status().message(), '"') ||
                                           absl::StrContains(config.status().message(), "head width"));
-      for (absl::string_view key : absl::StrSplit(change.path, '/', absl::SkipEmpty())) {
+      for (absl::string_view key : absl::StrSplit(change.path, '/', absl::SkipEmpty()))
         names_a_key = names_a_key || absl::StrContains(config.status().message(), key);
-      }
       EXPECT_TRUE(names_a_key);
     });
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -81,12 +80,10 @@ absl::Status ReadDynamic(ConfigReader& reader, const Surroundings& around, RopeC
   reader.Ignore({"original_max_position_embeddings"});
   rope.original_max_position = around.sizes.max_position;
   const int64_t span = rope.RotarySpan(around.sizes.head_width);
-  if (span <= 2) {
+  if (span <= 2)
     return InvalidArgument(reader.Name("rope_type"), " is \"dynamic\" with ", span, " rotary dimensions; it needs 3");
-  }
-  if (rope.factor < 1) {
+  if (rope.factor < 1)
     return InvalidArgument(reader.Name("factor"), " is ", rope.factor, "; of \"dynamic\" it must be at least 1");
-  }
   return absl::OkStatus();
 }
 
@@ -130,9 +127,8 @@ absl::Status ReadYarn(ConfigReader& reader, const Surroundings& around, RopeConf
     return InvalidArgument(reader.Name("rope_type"), " is \"yarn\" with ", span,
                            " rotary dimensions; it needs an even number");
   }
-  if (rope.theta <= 1) {
+  if (rope.theta <= 1)
     return InvalidArgument(reader.Name("rope_theta"), " is ", rope.theta, "; of \"yarn\" it must be above 1");
-  }
   return absl::OkStatus();
 }
 
@@ -250,9 +246,8 @@ absl::Status ReadQueryScale(ConfigReader& reader, RopeConfig& rope) {
 absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& place, const Surroundings& around) {
   static const Json& empty = *new Json(Json::object());
   if (object == nullptr) object = &empty;
-  if (!object->is_object()) {
+  if (!object->is_object())
     return InvalidArgument("\"", place, "\" is ", object->type_name(), "; it must be an object");
-  }
   ConfigReader reader(*object, place);
   // Old files have "type", newer ones "rope_type", some both.
   ASSIGN_OR_RETURN(const std::string old_name, reader.String("type", "default"));
@@ -260,9 +255,8 @@ absl::StatusOr<RopeConfig> ReadObject(const Json* object, const std::string& pla
   ASSIGN_OR_RETURN(const RopeRow* row, FindRow(reader, name, around));
   if (reader.Has("type")) {
     ASSIGN_OR_RETURN(const RopeRow* old_row, FindRow(reader, old_name, around));
-    if (old_row != row) {
+    if (old_row != row)
       return InvalidArgument(reader.Name("type"), " is \"", old_name, "\" while rope_type is \"", name, "\"");
-    }
   }
   RopeConfig rope;
   rope.kind = row->kind;
@@ -312,9 +306,8 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   }
   const Json* scaling = reader.Take("rope_scaling");
   const Json* parameters = reader.Take("rope_parameters");
-  if (keys.query_scale && scaling == nullptr && parameters == nullptr) {
+  if (keys.query_scale && scaling == nullptr && parameters == nullptr)
     return InvalidArgument(reader.Name("rope_parameters"), " is missing");
-  }
   const absl::StatusOr<Json> missing = ParseJson(keys.missing == nullptr ? "null" : keys.missing);
   VF_CHECK(missing.ok(), "a row's object is JSON");
   if (scaling == nullptr && parameters == nullptr && missing->is_object()) parameters = &*missing;
@@ -329,9 +322,8 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
   std::string other = "in the RoPE parameters";
   if (parameters == &*missing) other = absl::StrCat("without ", reader.Name("rope_parameters"), " it is");
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, rope.theta, other));
-  if (!HasTheta(parameters) && !HasTheta(scaling)) {
+  if (!HasTheta(parameters) && !HasTheta(scaling))
     other = absl::StrCat(reader.Name(keys.theta), reader.Has(keys.theta) ? " is" : " is missing, which means");
-  }
   RETURN_IF_ERROR(CheckAgain(reader, "rope_theta", rope.theta, other));
   const double width = sizes.head_width;
   for (const char* key : {keys.partial, "partial_rotary_factor"}) {
@@ -347,9 +339,8 @@ absl::StatusOr<RopeConfig> ReadRope(ConfigReader& reader, const RopeKeys& keys, 
 absl::StatusOr<RopeConfig> ScaleRope(const RopeConfig& current, RopeKind kind, double factor, const RopeKeys& keys,
                                      const RopeSizes& sizes) {
   const absl::string_view name = RopeKindName(kind);
-  if (keys.longrope_alone) {
+  if (keys.longrope_alone)
     return Unimplemented("\"", name, "\" is set, but models of this type are scaled by longrope alone");
-  }
   if (current.kind != RopeKind::kDefault) {
     return InvalidArgument("\"", name, "\" is set, but the rotation of this model is scaled already (",
                            current.ToString(), ")");
@@ -392,9 +383,8 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
     ASSIGN_OR_RETURN(RopeConfig of_window, ReadObject(nullptr, reader.Place("rope_parameters"), window));
     return std::vector<RopeConfig>{std::move(of_full), std::move(of_window)};
   }
-  if (!parameters->is_object()) {
+  if (!parameters->is_object())
     return InvalidArgument(reader.Name("rope_parameters"), " is ", parameters->type_name(), "; it must be an object");
-  }
   ConfigReader kinds(*parameters, reader.Place("rope_parameters"));
   const std::string full_place = kinds.Place("full_attention");
   const std::string window_place = kinds.Place("sliding_attention");
@@ -415,9 +405,8 @@ absl::StatusOr<std::vector<RopeConfig>> ReadRopePerLayerType(ConfigReader& reade
     }
   }
   if (reader.Has(keys.theta)) RETURN_IF_ERROR(CheckAgain(reader, keys.theta, of_full.theta));
-  if (keys.window_theta != nullptr && reader.Has(keys.window_theta)) {
+  if (keys.window_theta != nullptr && reader.Has(keys.window_theta))
     RETURN_IF_ERROR(CheckAgain(reader, keys.window_theta, of_window.theta));
-  }
   return std::vector<RopeConfig>{std::move(of_full), std::move(of_window)};
 }
 

@@ -7,10 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/status_macros.h"
 
@@ -63,9 +61,8 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   const std::string who = absl::StrCat("tensor ", Quoted(name));
   if (!entry.is_object()) return InvalidArgument(who, " is described by ", entry.type_name(), ", not by an object");
   for (const auto& [key, value] : entry.items()) {
-    if (key != "dtype" && key != "shape" && key != "data_offsets") {
+    if (key != "dtype" && key != "shape" && key != "data_offsets")
       return InvalidArgument(who, " has the unknown key ", Quoted(key));
-    }
   }
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
     if (!entry.contains(key)) return InvalidArgument(who, " has no ", key);
@@ -85,18 +82,16 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const Json& entry
   for (const Json& extent : shape) {
     ASSIGN_OR_RETURN(const int64_t value, NonNegative(extent, absl::StrCat(who, ": an extent of its shape")));
     tensor.shape.push_back(value);
-    if (__builtin_mul_overflow(byte_count, value, &byte_count)) {
+    if (__builtin_mul_overflow(byte_count, value, &byte_count))
       return InvalidArgument(who, " has a shape whose size overflows 2^63 bytes");
-    }
   }
   const Json& offsets = entry["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2) return InvalidArgument(who, " has data_offsets that are not a pair");
   ASSIGN_OR_RETURN(*begin, NonNegative(offsets[0], absl::StrCat(who, ": data_offsets[0]")));
   ASSIGN_OR_RETURN(const int64_t end, NonNegative(offsets[1], absl::StrCat(who, ": data_offsets[1]")));
   if (end < *begin) return InvalidArgument(who, " ends at byte ", end, " before it begins at ", *begin);
-  if (end > std::ssize(data)) {
+  if (end > std::ssize(data))
     return InvalidArgument(who, " ends at byte ", end, "; the file has ", data.size(), " bytes of data");
-  }
   if (end - *begin != byte_count) {
     return InvalidArgument(who, " has ", end - *begin, " bytes; its shape ", ShapeToString(tensor.shape), " of ",
                            type->name, " needs ", byte_count);
@@ -117,9 +112,8 @@ absl::Status CheckMetadata(const Json& metadata) {
   if (metadata.is_null()) return absl::OkStatus();
   if (!metadata.is_object()) return InvalidArgument("__metadata__ is not an object but ", metadata.type_name());
   for (const auto& [key, value] : metadata.items()) {
-    if (!value.is_string()) {
+    if (!value.is_string())
       return InvalidArgument("__metadata__ entry ", Quoted(key), " is not a string but ", value.type_name());
-    }
   }
   return absl::OkStatus();
 }
@@ -127,16 +121,13 @@ absl::Status CheckMetadata(const Json& metadata) {
 }  // namespace
 
 absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file) {
-  if (file.size() < 8) {
+  if (file.size() < 8)
     return InvalidArgument("the file has ", file.size(), " bytes; a safetensors file has at least 8");
-  }
   const uint64_t header_bytes = HeaderBytes(file);
-  if (header_bytes > kSafetensorsHeaderBytesMax) {
+  if (header_bytes > kSafetensorsHeaderBytesMax)
     return InvalidArgument("the header length is above the limit of ", kSafetensorsHeaderBytesMax, " bytes");
-  }
-  if (header_bytes > file.size() - 8) {
+  if (header_bytes > file.size() - 8)
     return InvalidArgument("the header is longer than the ", file.size() - 8, " bytes after its length");
-  }
   const absl::string_view header = file.substr(8, header_bytes);
   const absl::string_view data = file.substr(8 + header_bytes);
   if (header.empty() || header[0] != '{') return InvalidArgument("the header does not start with {");
@@ -167,9 +158,8 @@ absl::StatusOr<std::vector<TensorView>> ParseSafetensors(absl::string_view file)
     covered += std::ssize(tensor.bytes);
     tensors.push_back(std::move(tensor));
   }
-  if (covered != std::ssize(data)) {
+  if (covered != std::ssize(data))
     return InvalidArgument("the tensors cover ", covered, " bytes; the file has ", data.size(), " bytes of data");
-  }
   return tensors;
 }
 
@@ -184,9 +174,8 @@ namespace {
 absl::StatusOr<std::map<std::string, std::set<std::string>>> ReadIndex(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kWeightIndexFile));
   ASSIGN_OR_RETURN(Json json, Annotate(ParseJson(text), path));
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
+  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object())
     return InvalidArgument(path, ": there is no object weight_map");
-  }
   std::map<std::string, std::set<std::string>> shards;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string()) return InvalidArgument(path, ": weight_map entry ", Quoted(tensor), " is not a string");
@@ -208,9 +197,7 @@ absl::Status LoadHeader(const WeightFile& file) {
   if (bytes.size() < 8) return absl::OkStatus();
   RETURN_IF_ERROR(file.Load(bytes.substr(0, 8)));
   const uint64_t header_bytes = HeaderBytes(bytes);
-  if (header_bytes > kSafetensorsHeaderBytesMax || header_bytes > bytes.size() - 8) {
-    return absl::OkStatus();
-  }
+  if (header_bytes > kSafetensorsHeaderBytesMax || header_bytes > bytes.size() - 8) return absl::OkStatus();
   return file.Load(bytes.substr(8, header_bytes));
 }
 
@@ -227,20 +214,17 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenShards(const std::string& dire
     ASSIGN_OR_RETURN(std::vector<TensorView> views, Annotate(ParseSafetensors(file->bytes()), path));
     size_t matched = 0;
     for (TensorView& view : views) {
-      if (sharded && !expected.contains(view.name)) {
+      if (sharded && !expected.contains(view.name))
         return InvalidArgument(path, ": tensor ", Quoted(view.name), " is not in the index for this file");
-      }
       ++matched;
       const std::string name = view.name;
-      if (!tensors.emplace(name, std::move(view)).second) {
+      if (!tensors.emplace(name, std::move(view)).second)
         return InvalidArgument(path, ": tensor ", Quoted(name), " is in two shards");
-      }
     }
     if (sharded && matched != expected.size()) {
       for (const std::string& name : expected) {
-        if (!tensors.contains(name)) {
+        if (!tensors.contains(name))
           return InvalidArgument(path, ": tensor ", Quoted(name), " of the index is missing");
-        }
       }
     }
     files.push_back(std::move(file));

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
@@ -176,9 +175,8 @@ TEST(SafetensorsTest, EveryTruncationIsRejected) {
   const std::string good =
       File("{" + Entry("a", "F32", "[2]", "[0,8]") + "," + Entry("b", "BF16", "[2,2]", "[8,16]") + "}", 16);
   ASSERT_TRUE(ParseSafetensors(good).ok());
-  for (size_t size = 0; size < good.size(); ++size) {
+  for (size_t size = 0; size < good.size(); ++size)
     EXPECT_FALSE(ParseSafetensors(absl::string_view(good).substr(0, size)).ok()) << size << " bytes";
-  }
 }
 
 // Flips every bit of the header, one at a time: views must stay inside the file.

@@ -10,7 +10,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "tokenizer/token_classes.h"
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
@@ -49,9 +48,8 @@ std::vector<kernels::HostMatrix> PartsOfTurns(const Stack& stack) {
 
 absl::Status CheckFinite(const Stack& stack) {
   for (const TensorView* tensor : stack.tensors) {
-    if (const int64_t at = FirstNotFinite(*tensor); at >= 0) {
+    if (const int64_t at = FirstNotFinite(*tensor); at >= 0)
       return InvalidArgument("tensor ", tensor->name, " has a value that is not finite, at element ", at);
-    }
   }
   return absl::OkStatus();
 }
@@ -122,9 +120,8 @@ absl::Status TensorLoader::Finish() const {
   }
   if (!missing_.empty()) {
     std::string message = Listed("missing", missing_);
-    if (!unexpected.empty()) {
+    if (!unexpected.empty())
       absl::StrAppend(&message, "; the weights have ", Listed("instead", unexpected), PrefixHint(missing_, unexpected));
-    }
     return absl::InvalidArgumentError(message);
   }
   if (!unexpected.empty()) return absl::InvalidArgumentError(Listed("not implied by the config:", unexpected));

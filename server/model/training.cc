@@ -30,9 +30,8 @@ absl::StatusOr<Training> ReadTraining(ConfigReader& config) {
   Training training;
   const Json* json = config.Take(kTrainingKey);
   if (json == nullptr) return training;
-  if (!json->is_object()) {
+  if (!json->is_object())
     return InvalidArgument(config.Name(kTrainingKey), " is ", ShownValue(*json), "; it must be an object");
-  }
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   ConfigReader reader(*json, config.Place(kTrainingKey));
   if (reader.Has("arm")) {
@@ -45,9 +44,8 @@ absl::StatusOr<Training> ReadTraining(ConfigReader& config) {
   ASSIGN_OR_RETURN(training.seed, OptionalInt(reader, "seed", {0, kMax}));
   ASSIGN_OR_RETURN(training.tokens, OptionalInt(reader, "tokens", {1, kMax}));
   ASSIGN_OR_RETURN(training.context_length, OptionalInt(reader, "context_length", {1, kContextLengthMax}));
-  if (reader.IsPresent("parameters")) {
+  if (reader.IsPresent("parameters"))
     return InvalidArgument(reader.Name("parameters"), " is set; the number of parameters is counted from the tensors");
-  }
   RETURN_IF_ERROR(reader.RefuseUnread());
   return training;
 }

@@ -3,8 +3,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "base/status_macros.h"
 #include "server/model/kernel_status.h"
@@ -128,9 +126,8 @@ class LayerLoader {
       for (Stack* stack : {&stacks.query_key_value.weight, &stacks.query_key_value.bias}) PutPairsInHalves(*stack);
     }
     stacks.query_norm = Vector(names_.query_norm, blocks.head_norm_over_width ? query_width : head_width);
-    if (of_layer.source_layer < 0) {
+    if (of_layer.source_layer < 0)
       stacks.key_norm = Vector(names_.key_norm, blocks.head_norm_over_width ? kv_width : head_width);
-    }
     stacks.attention_output = Linear({{names_.attention_output, width}}, query_width, blocks.attention_output_bias);
   }
   // Of each head's rows of the query tensor the first half are its query, the others its gate. There are no biases.
@@ -228,9 +225,8 @@ class LayerLoader {
       take(names.down, {width, ffn}, down);
     }
     if (const int64_t shared = config_.mixture.shared_width; shared > 0) {
-      if (config_.mixture.shared_gate) {
+      if (config_.mixture.shared_gate)
         stacks.shared_gate = Linear({{names.shared_gate_of_row, 1}}, width, false).weight;
-      }
       const std::vector<NamedRows> fused = {{names.shared_gate_up, 2 * shared}};
       std::vector<NamedRows> apart = {{names.shared_up, shared}};
       if (gated) apart.insert(apart.begin(), {names.shared_gate, shared});
@@ -276,9 +272,8 @@ class LayerLoader {
     if (names_.fused_order == FusedOrder::kStacked) return linear;
     for (Stack* stack : {&linear.weight, &linear.bias}) {
       for (int64_t kind = 0; !stack->tensors.empty() && kind < 3; ++kind) {
-        for (int64_t head = 0; head < heads; ++head) {
+        for (int64_t head = 0; head < heads; ++head)
           stack->parts.push_back(RowsOf(*stack->tensors[0], (3 * head + kind) * head_width, head_width));
-        }
       }
     }
     return linear;
@@ -397,14 +392,12 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
 
   const TensorView* embedding = loader.Take(weight_of(prefix, names.embedding), {config.vocabulary_size, config.width});
   Stack positions, head;
-  if (names.positions != nullptr) {
+  if (names.positions != nullptr)
     positions = Stack::Of({loader.Take(weight_of(prefix, names.positions), {config.max_position, config.width})});
-  }
   LayerStacks::Norm final_norm{.weight = Stack::Of({loader.Take(weight_of(prefix, names.final_norm), {config.width})}),
                                .bias = {}};
-  if (HasNormBias(config.blocks)) {
+  if (HasNormBias(config.blocks))
     final_norm.bias = Stack::Of({loader.Take(absl::StrCat(prefix, names.final_norm, ".bias"), {config.width})});
-  }
   const char* head_name = names.head;
   const Wrapper* wrapper = FindWrapper(config.wrapper);
   for (const char* older : {names.older_head, wrapper == nullptr ? nullptr : wrapper->older_head}) {
@@ -417,9 +410,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   const TensorView* stored_head = config.tied_embeddings ? loader.TakeIfPresent(weight_of("", head_name), head_shape)
                                                          : loader.Take(weight_of("", head_name), head_shape);
   Stack head_bias;
-  if (names.head_bias) {
-    head_bias = Stack::Of({loader.Take(absl::StrCat(head_name, ".bias"), {config.vocabulary_size})});
-  }
+  if (names.head_bias) head_bias = Stack::Of({loader.Take(absl::StrCat(head_name, ".bias"), {config.vocabulary_size})});
   if (names.skipped_prefix != nullptr) loader.SkipPrefix(names.skipped_prefix);
   if (names.skipped != nullptr) loader.Skip(absl::StrCat(prefix, names.skipped));
   const LayerInputStacks layer_inputs = TakeLayerInputs(loader, names.layer_inputs, config, prefix);
@@ -443,9 +434,8 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const Architectur
   model->config_.tied_embeddings = is_tied;
   model->backend_ = std::move(backend);
   model->parameter_count_ = loader.parameter_count();
-  for (size_t group = 0; group < config.page_groups.size(); ++group) {
+  for (size_t group = 0; group < config.page_groups.size(); ++group)
     RETURN_IF_ERROR(ToStatus(model->backend_->CheckShape(model->KvShape(group))));
-  }
   TensorPacker packer(*model->backend_, source, digests);
   using kernels::WeightUse;
   const WeightUse embedding_use = is_tied ? WeightUse::kEmbeddingAndHead : WeightUse::kEmbedding;

@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/config.h"
 #include "server/model/kernel_status.h"
 #include "server/model/rope_tables.h"
@@ -295,9 +294,8 @@ TEST_P(TransformerTest, PrefixesOfWrappersAreShown) {
 TEST_P(TransformerTest, BodyWithoutPrefix) {
   const std::string prefix = FindArchitecture(config_.model_type)->names.prefix;
   Tensors body;
-  for (const auto& [name, tensor] : Needed()) {
+  for (const auto& [name, tensor] : Needed())
     body.emplace(absl::StartsWith(name, prefix) ? name.substr(prefix.size()) : name, tensor);
-  }
   EXPECT_TRUE(Load(body).ok()) << Load(body).status();
 }
 

@@ -8,9 +8,7 @@
 #include <fstream>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/files.h"
 #include "base/status_macros.h"

@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/model/architectures.h"
 #include "server/model/config.h"
 #include "server/model/function_json.h"

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/clock.h"
@@ -89,9 +88,8 @@ absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Parse(absl::string_view te
     line = line.substr(0, line.find('#'));
     const std::vector<std::string> words = absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
     if (words.empty()) continue;
-    if (words.size() != 3 && words.size() != 4) {
+    if (words.size() != 3 && words.size() != 4)
       return AtLine(number, absl::StrCat("has ", words.size(), " words, not ROLE SHA256 NAME [EXPIRY]"));
-    }
     const absl::StatusOr<Role> role = ParseRole(words[0]);
     if (!role.ok()) return AtLine(number, role.status().message());
     // The message does not quote the word: it may be the token itself.
@@ -102,9 +100,7 @@ absl::StatusOr<std::shared_ptr<const Tokens>> Tokens::Parse(absl::string_view te
       if (!expiry_us) return AtLine(number, "the fourth word is not a time such as 2027-01-31T12:00:00Z");
       holder.expiry_us = *expiry_us;
     }
-    if (!tokens->holders_.emplace(words[1], std::move(holder)).second) {
-      return AtLine(number, "duplicate SHA-256");
-    }
+    if (!tokens->holders_.emplace(words[1], std::move(holder)).second) return AtLine(number, "duplicate SHA-256");
   }
   if (tokens->holders_.empty()) return InvalidArgument("has no token: every call would be refused");
   return std::shared_ptr<const Tokens>(std::move(tokens));
@@ -140,9 +136,8 @@ absl::Status Tokens::Authorize(absl::string_view method, absl::string_view autho
   const Role least = LeastRole(method);
   if (least == Role::kAnyone) return absl::OkStatus();
   const Holder* const holder = Find(authorization);
-  if (holder == nullptr) {
+  if (holder == nullptr)
     return absl::UnauthenticatedError("the call has no valid token; name its file with --token-file");
-  }
   if (wall_us >= holder->expiry_us) {
     return WithReason(absl::UnauthenticatedError(absl::StrCat("the token expired at ", FormatUtc(holder->expiry_us))),
                       ErrorReason::kTokenExpired);

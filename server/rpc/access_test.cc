@@ -2,7 +2,6 @@
 #include "server/rpc/access.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <set>
@@ -24,9 +23,8 @@ std::set<std::string> MethodsOfServices() {
   std::set<std::string> methods;
   for (const auto* service : {v1::GenerateRequest::descriptor()->file()->service(0),
                               v1::SubmitJobRequest::descriptor()->file()->service(0)}) {
-    for (int i = 0; i < service->method_count(); ++i) {
+    for (int i = 0; i < service->method_count(); ++i)
       methods.insert(absl::StrCat("/", service->full_name(), "/", service->method(i)->name()));
-    }
   }
   return methods;
 }
@@ -120,8 +118,7 @@ TEST(AccessTest, BadFilesOfTokensAreRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
     EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("my-secret"))) << "a token is not repeated";
   }
-  EXPECT_EQ(Tokens::Read(testing_support::TemporaryDirectory().File("none")).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(Tokens::Read(TemporaryDirectory().File("none")).status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

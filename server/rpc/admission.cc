@@ -1,6 +1,5 @@
 #include "server/rpc/admission.h"
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 

@@ -10,7 +10,6 @@
 #include "base/mutex.h"
 #include "base/reason.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "server/rpc/engine_gate.h"
 #include "server/rpc/rpc_pool.h"
 #include "tests/support/messages.h"

@@ -41,9 +41,8 @@ class Counter final : public grpc::experimental::Interceptor {
   Counter(CallCounts* counts, std::string method) : counts_(counts), method_(std::move(method)) {}
 
   void Intercept(InterceptorBatchMethods* methods) override {
-    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
+    if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS))
       counts_->Add(method_, methods->GetSendStatus());
-    }
     methods->Proceed();
   }
 

@@ -3,7 +3,6 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/code_version.h"
 #include "base/reason.h"
 #include "base/sha256.h"
@@ -151,9 +150,8 @@ absl::StatusOr<db::Judgments> FromProto(const v1::ImportScoresRequest& request) 
     for (const auto& [name, value] : proto.scores()) {
       const absl::Status named = db::CheckScoreName(name);
       if (!named.ok()) return bad(absl::StrCat(judgment.place, ": ", named.message()));
-      if (!(value >= 0 && value <= 1)) {
+      if (!(value >= 0 && value <= 1))
         return bad(absl::StrCat(judgment.place, ": the score \"", name, "\" is ", value, "; it must be from 0 to 1"));
-      }
       names.insert(name);
       judgment.scores[name] = value;
       if (++score_count > kImportedScoresMax || names.size() > kImportedNamesMax) {

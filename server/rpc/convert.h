@@ -2,7 +2,6 @@
 // client.
 #pragma once
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/hosting/model_host.h"
 #include "server/jobs/job_estimate.h"

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "eval_tasks/attention_inspection.h"
@@ -96,9 +95,8 @@ absl::Status SetInspection(const Request& request, const HostedModel& model, Eng
   };
   const int64_t length = std::ssize(to->token_ids);
   const auto& boundaries = request.attention_inspection().boundaries();
-  if (boundaries.size() < 2) {
+  if (boundaries.size() < 2)
     return bad("boundaries", absl::StrCat("has ", boundaries.size(), " positions; it must have at least 2"));
-  }
   for (int i = 0; i < boundaries.size(); ++i) {
     const int32_t least = i == 0 ? 0 : boundaries[i - 1] + 1;
     if (boundaries[i] >= least && boundaries[i] <= length) continue;
@@ -107,9 +105,8 @@ absl::Status SetInspection(const Request& request, const HostedModel& model, Eng
                             ", the number of the prompt's tokens"));
   }
   const int64_t rows = request.attention_inspection().has_row_count() ? request.attention_inspection().row_count() : 1;
-  if (rows < 1 || rows > std::min(length, kInspectedRowsMax)) {
+  if (rows < 1 || rows > std::min(length, kInspectedRowsMax))
     return bad("row_count", absl::StrCat("is ", rows, "; it must be from 1 to ", std::min(length, kInspectedRowsMax)));
-  }
   const int64_t heads = model.config.layer_count * model.config.head_count;
   const int64_t masses = heads * (boundaries.size() - 1);
   if (masses > kInspectedMassesMax) {
@@ -178,9 +175,8 @@ absl::StatusOr<EngineRequest> ToEngineRequest(const v1::GenerateRequest& request
   const v1::DecodeSettings& settings = request.decode_settings();
   GenerateWork work;
   work.max_new_tokens = request.max_new_tokens();
-  if (!request.has_max_new_tokens()) {
+  if (!request.has_max_new_tokens())
     return Bad("max_new_tokens is not set", ErrorReason::kBadMaxNewTokens, "max_new_tokens");
-  }
   work.sampling.temperature = settings.sampling_temperature();
   if (settings.has_top_p()) work.sampling.top_p = settings.top_p();
   work.sampling.top_k = settings.top_k();

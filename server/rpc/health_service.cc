@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 #include "server/rpc/limits.h"
@@ -87,9 +86,8 @@ absl::Status HealthService::MakeRoom(const std::string& connection) {
   std::erase_if(watchers_, [](const Watcher& watcher) { return !watcher.stream->IsOpen(); });
   std::map<std::string, size_t> counts;
   for (const Watcher& watcher : watchers_) ++counts[watcher.connection];
-  if (counts[connection] >= kHealthWatchesOfConnectionMax) {
+  if (counts[connection] >= kHealthWatchesOfConnectionMax)
     return TooManyWatches(kHealthWatchesOfConnectionMax, " of this connection");
-  }
   if (watchers_.size() < kHealthWatchesMax) return absl::OkStatus();
   const auto most = std::max_element(counts.begin(), counts.end(),
                                      [](const auto& left, const auto& right) { return left.second < right.second; });

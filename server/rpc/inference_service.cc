@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/exceptions.h"
 #include "base/mutex.h"
 #include "base/reason.h"
@@ -366,9 +365,8 @@ grpc::ServerUnaryReactor* InferenceService::LoadModel(grpc::CallbackServerContex
     return absl::StrCat(ModelResource(request->model_id()), "=", request->directory());
   };
   return RunUnary(context, pools_->load, audit_->Record(context, "LoadModel", resource, [=, this]() -> absl::Status {
-    if (request->directory().empty()) {
+    if (request->directory().empty())
       return WithReason(InvalidArgument("directory is not set"), ErrorReason::kBadDirectory, {{"field", "directory"}});
-    }
     ASSIGN_OR_RETURN(const auto model, jobs_ != nullptr ? jobs_->LoadModel(request->model_id(), request->directory())
                                                         : host_->Load(request->model_id(), request->directory()));
     listener_(model->name, true);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"

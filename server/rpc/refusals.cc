@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "base/reason.h"
 #include "base/status_macros.h"

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
 
@@ -84,9 +83,8 @@ void Dispatcher::PollWorkers() {
     const MutexLock lock(mutex_);
     for (size_t i = 0; i < asked.size(); ++i) {
       if (replies[i].empty()) continue;
-      for (const EngineHandle handle : workers_.UpdateHealth(asked[i]->address, replies[i])) {
+      for (const EngineHandle handle : workers_.UpdateHealth(asked[i]->address, replies[i]))
         abandoned.push_back(tasks_.at(handle).call);
-      }
     }
     calls = TakeCalls();
   }

@@ -25,7 +25,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/engine/request.h"
 #include "varifocal/v1/inference.pb.h"

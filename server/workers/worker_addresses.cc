@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "wire/message_limits.h"
@@ -22,9 +21,8 @@ constexpr char kServiceConfig[] = R"({"loadBalancingConfig": [{"round_robin": {}
 
 absl::Status CheckWorkerAddresses(const std::vector<std::string>& addresses) {
   for (const std::string& address : addresses) {
-    if (const absl::Status valid = CheckAddress(address); !valid.ok()) {
+    if (const absl::Status valid = CheckAddress(address); !valid.ok())
       return InvalidArgument("worker \"", address, "\" ", valid.message());
-    }
   }
   return absl::OkStatus();
 }

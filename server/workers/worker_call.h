@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"

@@ -94,9 +94,8 @@ std::string WorkerModels::Compare(const std::string& address, const std::vector<
   }
   for (const ModelReply& reply : replies) {
     const std::string difference = DifferenceOf(models_.at(reply.model), reply.description);
-    if (!difference.empty()) {
+    if (!difference.empty())
       return absl::StrCat("worker ", address, " has model \"", reply.model, "\" with ", difference, " on ", reference_);
-    }
     const std::string kind = KindOf(reply.description);
     if (kinds_.count(kind) > 0) continue;
     if (allow_mixed_ && !kinds_are_fixed_) {

@@ -11,9 +11,8 @@ void SetCommon(const std::string& model, const EngineRequest& request, Proto* pr
   proto->mutable_prompt_token_ids()->mutable_ids()->Add(request.token_ids.begin(), request.token_ids.end());
   for (const AttentionOverride& given : request.attention_overrides) {
     v1::OverrideValues& values = (*proto->mutable_overrides())[given.name];
-    for (const Json& value : given.value.is_array() ? given.value : Json::array({given.value})) {
+    for (const Json& value : given.value.is_array() ? given.value : Json::array({given.value}))
       values.add_values(value.get<double>());
-    }
   }
 }
 
@@ -104,9 +103,8 @@ v1::ComputeLogLikelihoodsRequest ToScoreProto(const std::string& model, const En
   if (const auto* score = std::get_if<ScoreContinuationsWork>(&request.work)) continuations = &score->continuations;
   if (const auto* generate = std::get_if<GenerateWork>(&request.work)) continuations = &generate->scored;
   if (continuations == nullptr) return proto;
-  for (const std::vector<int32_t>& ids : *continuations) {
+  for (const std::vector<int32_t>& ids : *continuations)
     proto.add_continuations()->mutable_token_ids()->mutable_ids()->Add(ids.begin(), ids.end());
-  }
   return proto;
 }
 

@@ -26,9 +26,8 @@ WorkerSet::Addresses WorkerSet::Resolve(const std::vector<std::string>& names) {
 }
 
 void WorkerSet::Update(const Addresses& addresses) {
-  for (auto& [address, worker] : workers_) {
+  for (auto& [address, worker] : workers_)
     worker.is_listed = addresses.names.count(address) > 0 || addresses.has_unresolved;
-  }
   for (const auto& [address, name] : addresses.names) {
     if (workers_.count(address) > 0) continue;
     workers_[address].stub = std::make_shared<const WorkerStub>(
@@ -57,9 +56,8 @@ std::set<EngineHandle> WorkerSet::UpdateHealth(const std::string& address, const
   worker.problem = problem;
   worker.failure_count = problem.empty() ? 0 : worker.failure_count + 1;
   worker.is_usable = problem.empty() && difference.empty() && worker.is_listed;
-  if (!difference.empty() && worker.difference != difference) {
+  if (!difference.empty() && worker.difference != difference)
     Log(LogLevel::kError, "worker_refused", {{"worker", address}, {"cause", difference}});
-  }
   worker.difference = difference;
   if (worker.is_usable && !was_usable) Log(LogLevel::kInfo, "worker_joined", {{"worker", address}});
   if (!worker.is_usable && was_usable) LogLost(worker, problem.empty() ? difference : problem);
@@ -113,9 +111,8 @@ void WorkerSet::LogLost(const Worker& worker, const std::string& cause) {
 absl::StatusOr<bool> WorkerSet::HasWorker(std::string* problem) {
   bool has_worker = false;
   for (const auto& [address, worker] : workers_) {
-    if (!worker.difference.empty()) {
+    if (!worker.difference.empty())
       return WithReason(absl::FailedPreconditionError(worker.difference), ErrorReason::kWorkersDiffer);
-    }
     if (!worker.problem.empty()) *problem = absl::StrCat(address, ": ", worker.problem);
     has_worker = has_worker || worker.is_usable;
   }

@@ -1,8 +1,6 @@
 // A JobManager on a database of its own, with models of a fake engine, in tests.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "server/jobs/job_manager.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/fakes/wait_for_job.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
@@ -28,9 +27,7 @@ class JobManagerTest : public testing::Test {
   void Open() {
     options_.database_path = directory_.File("results.db");
     options_.in_flight = 4;
-    auto manager = JobManager::Create(&host_, options_);
-    ASSERT_TRUE(manager.ok()) << manager.status();
-    manager_ = *std::move(manager);
+    ASSIGN_OR_FAIL(manager_, JobManager::Create(&host_, options_));
     manager_->LoadCalledModels();
     manager_->Start();
   }
@@ -52,6 +49,13 @@ class JobManagerTest : public testing::Test {
   }
   JobView WaitForState(int64_t job_id, db::JobState state) {
     return WaitUntil(job_id, [&](const JobView& view) { return view.row.state == state; });
+  }
+  // A job whose engine answers so many requests and holds the others.
+  int64_t SubmitHeldAfter(int answer_count, const JobSpec& spec = SmallSpec()) {
+    control_->HoldAfter(answer_count);
+    const int64_t job_id = Submit(spec);
+    WaitUntil(job_id, [&](const JobView& view) { return view.row.answered_count >= answer_count; });
+    return job_id;
   }
   int64_t Submit(const JobSpec& spec) {
     auto view = manager_->Submit(spec, {});

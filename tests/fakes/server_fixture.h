@@ -16,6 +16,7 @@
 #include "server/server.h"
 #include "tests/fakes/fake_engine.h"
 #include "tests/fakes/rpc_reason.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/connected_channel.h"
 #include "tests/support/process.h"
 #include "varifocal/v1/evaluation.grpc.pb.h"
@@ -23,18 +24,51 @@
 
 namespace varifocal {
 
-// "SERVING", "NOT_SERVING" or the error code, without generated stubs: Debian has no compiled health client.
-inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+// One unary call: Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &response).
+template <typename Stub, typename Request, typename Response>
+grpc::Status Ask(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                 const Request& request, Response* response) {
+  grpc::ClientContext context;
+  return (stub.*method)(&context, request, response);
+}
+
+// The same without a look at the response.
+template <typename Stub, typename Request, typename Response>
+grpc::Status Ask(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                 const Request& request) {
+  Response response;
+  return Ask(stub, method, request, &response);
+}
+
+// A request about a resource: Named<v1::GetJobRequest>("jobs/1").
+template <typename Request>
+Request Named(const std::string& name) {
+  Request request;
+  request.set_name(name);
+  return request;
+}
+
+// One unary call of any method with these bytes.
+inline grpc::Status AskBytes(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                             const std::string& bytes, const std::string& token = "",
+                             grpc::ByteBuffer* answer = nullptr) {
   grpc::GenericStub stub(channel);
-  const std::string request =
-      service.empty() ? "" : absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
-  grpc::Slice slice(request);
+  grpc::Slice slice(bytes);
   grpc::ByteBuffer in(&slice, 1), out;
   grpc::ClientContext context;
+  if (!token.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
   std::promise<grpc::Status> done;
-  stub.UnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::StubOptions(), &in, &out,
+  stub.UnaryCall(&context, method, grpc::StubOptions(), &in, answer == nullptr ? &out : answer,
                  [&done](grpc::Status status) { done.set_value(std::move(status)); });
-  const grpc::Status status = done.get_future().get();
+  return done.get_future().get();
+}
+
+// "SERVING", "NOT_SERVING" or the error code, without generated stubs: Debian has no compiled health client.
+inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+  const std::string request =
+      service.empty() ? "" : absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
+  grpc::ByteBuffer out;
+  const grpc::Status status = AskBytes(channel, "/grpc.health.v1.Health/Check", request, "", &out);
   if (!status.ok()) return absl::StrCat("error ", status.error_code());
   std::vector<grpc::Slice> slices;
   if (!out.Dump(&slices).ok()) return "unreadable";
@@ -45,14 +79,6 @@ inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const s
                                                : "other";
 }
 
-// One unary call: Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &response).
-template <typename Stub, typename Request, typename Response>
-grpc::Status Ask(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                 const Request& request, Response* response) {
-  grpc::ClientContext context;
-  return (stub.*method)(&context, request, response);
-}
-
 class ServerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -61,12 +87,15 @@ class ServerTest : public testing::Test {
     options_.models = {{"a", "fake"}, {"b", "fake-b"}, {"bare", "fake-bare"}, {"learned", "fake-learned"}};
     options_.listen_address = "127.0.0.1:0";
     options_.model_factory = MakeFakeModelFactory(control_);
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
+    Start();
+  }
+  // A server by options_, in the place of one that runs, and stubs of it.
+  void Start() {
+    server_.reset();
+    ASSIGN_OR_FAIL(server_, Server::Start(options_));
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-    channel_ = testing_support::ConnectedChannel(server_->address(), arguments);
+    channel_ = ConnectedChannel(server_->address(), arguments);
     inference_ = v1::Inference::NewStub(channel_);
     evaluation_ = v1::Evaluation::NewStub(channel_);
   }
@@ -112,14 +141,12 @@ class ServerTest : public testing::Test {
   }
 
   v1::Job GetJob(const std::string& name) {
-    v1::GetJobRequest request;
-    request.set_name(name);
     v1::Job job;
-    EXPECT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::GetJob, request, &job).ok());
+    EXPECT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::GetJob, Named<v1::GetJobRequest>(name), &job).ok());
     return job;
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   std::shared_ptr<FakeEngineControl> control_ = std::make_shared<FakeEngineControl>();
   ServerOptions options_;
   std::unique_ptr<Server> server_;

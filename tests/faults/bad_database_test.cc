@@ -18,7 +18,6 @@
 #include "db/stats/estimates.h"
 #include "db/writer.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
@@ -28,11 +27,6 @@ namespace varifocal {
 namespace {
 
 using ::testing::HasSubstr;
-using testing_support::BackgroundProcess;
-using testing_support::ReadFile;
-using testing_support::TemporaryDirectory;
-using testing_support::Trials;
-using testing_support::WriteFile;
 using Code = absl::StatusCode;
 
 // A small finished job.
@@ -46,9 +40,21 @@ void Sql(const std::string& path, const std::string& statements) {
   ASSERT_TRUE(status.ok()) << status;
 }
 
+using Make = std::function<void(const std::string& path)>;
+// Of a small finished job, then changed.
+Make Changed(const Make& change) {
+  return [=](const std::string& path) {
+    MakeDatabase(path);
+    change(path);
+  };
+}
+Make ChangedBy(const std::string& statements) {
+  return Changed([=](const std::string& path) { Sql(path, statements); });
+}
+
 struct Case {
   std::string name;
-  std::function<void(const std::string& path)> make;
+  Make make;
   Code reader_code;
   Code writer_code;
 };
@@ -66,36 +72,18 @@ std::vector<Case> Cases() {
       {"another program's", [](const std::string& path) { Sql(path, "CREATE TABLE history (url TEXT)"); },
        Code::kInvalidArgument, Code::kInvalidArgument},
       {"newer version",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         Sql(path, absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 2,
-                                ", compatible_version = ", db::kSchemaVersion + 1));
-       },
+       ChangedBy(absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 2,
+                              ", compatible_version = ", db::kSchemaVersion + 1)),
        Code::kFailedPrecondition, Code::kFailedPrecondition},
       {"newer but compatible",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         Sql(path,
-             absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 1, ", compatible_version = 1"));
-       },
+       ChangedBy(
+           absl::StrCat("UPDATE schema_version SET version = ", db::kSchemaVersion + 1, ", compatible_version = 1")),
        Code::kOk, Code::kOk},
       {"two names",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         ASSERT_EQ(link(path.c_str(), (path + ".other").c_str()), 0);
-       },
-       Code::kOk, Code::kFailedPrecondition},
-      {"without version",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         Sql(path, "DELETE FROM schema_version");
-       },
-       Code::kDataLoss, Code::kDataLoss},
-      {"cut short",
-       [](const std::string& path) {
-         MakeDatabase(path);
-         ASSERT_EQ(truncate(path.c_str(), 20'000), 0);
-       },
+       Changed([](const std::string& path) { ASSERT_EQ(link(path.c_str(), (path + ".other").c_str()), 0); }), Code::kOk,
+       Code::kFailedPrecondition},
+      {"without version", ChangedBy("DELETE FROM schema_version"), Code::kDataLoss, Code::kDataLoss},
+      {"cut short", Changed([](const std::string& path) { ASSERT_EQ(truncate(path.c_str(), 20'000), 0); }),
        Code::kDataLoss, Code::kDataLoss},
       {"zeroed pages",
        [](const std::string& path) {
@@ -237,7 +225,7 @@ TEST(BadDatabase, CorruptedBytesNeverCrash) {
     refused_count += !read.ok() || !written.ok();
     for (const char* suffix : {"-wal", "-shm", ".lock"}) unlink((path + suffix).c_str());
   }
-  testing_support::PrintMeasured(absl::StrCat(refused_count, " files refused"));
+  PrintMeasured(absl::StrCat(refused_count, " files refused"));
   EXPECT_GT(refused_count, 0);
 }
 
@@ -251,9 +239,8 @@ TEST(BadDatabase, AFirstPageThatOnlyTheLogHasIsRecovered) {
   const int64_t execution_id = *writer->AddExecution(db::FakeExecution());
   const int64_t job_id = writer->AddJob(job)->job_id;
   const std::vector<db::CellRow> cells = *writer->Cells(job_id);
-  for (const db::CellRow& cell : cells) {
+  for (const db::CellRow& cell : cells)
     ASSERT_TRUE(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, 0)).ok());
-  }
   const std::string file = ReadFile(made), log = ReadFile(made + "-wal");
   ASSERT_GT(log.size(), 4096u);
   const std::string torn = std::string(512, '\x5a') + (file.size() > 512 ? file.substr(512) : "");

@@ -30,7 +30,6 @@ namespace varifocal {
 namespace {
 
 using std::chrono::milliseconds;
-using testing_support::Trials;
 
 constexpr int kPolls = 6000;  // of 10 ms: a minute
 
@@ -47,22 +46,15 @@ class ClientFaultsTest : public ServerTest {
  protected:
   // With the shipped checkpoint as models/a and without a prefix cache, so that an idle engine holds no page.
   void UseRealModel() {
-    server_.reset();
     options_.model_factory = nullptr;
     options_.models = {{"a", "models/baseline"}};
     options_.engine.prefix_cache = false;
     options_.model.threads = 1;
-    auto server = Server::Start(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    channel_ = testing_support::ConnectedChannel(server_->address());
-    inference_ = v1::Inference::NewStub(channel_);
-    evaluation_ = v1::Evaluation::NewStub(channel_);
+    Start();
   }
 
   int64_t PageBytesInUse() {
-    v1::GetModelRequest request;
-    request.set_name("models/a");
+    const auto request = Named<v1::GetModelRequest>("models/a");
     v1::Model model;
     EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::GetModel, request, &model).ok());
     return model.kv_cache_bytes_in_use();
@@ -92,9 +84,7 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
   constexpr int kClients = 64;
   control_->Hold();  // jobs wait: their answers are not the subject
   std::vector<std::shared_ptr<grpc::Channel>> channels;
-  for (int i = 0; i < 8; ++i) {
-    channels.push_back(testing_support::ConnectedChannel(server_->address()));
-  }
+  for (int i = 0; i < 8; ++i) channels.push_back(ConnectedChannel(server_->address()));
   Trials trials("races of 64 clients", {.quick = 20, .full = 1000});
   bool goes_on = trials.Next();
   struct Answer {
@@ -117,8 +107,7 @@ TEST_F(ClientFaultsTest, RacingSubmitsWithOneIdAreOneJob) {
     EXPECT_EQ(jobs.size(), 1u);
     EXPECT_EQ(accepted_bodies.size(), 1u);
     if (!jobs.empty()) {
-      v1::CancelJobRequest request;
-      request.set_name(*jobs.begin());
+      const auto request = Named<v1::CancelJobRequest>(*jobs.begin());
       v1::Job job;
       EXPECT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, request, &job).ok());
     }
@@ -228,8 +217,8 @@ TEST_F(ClientFaultsTest, AClientThatVanishesLeavesNothing) {
     idle_ms.push_back(MillisUntilIdle());
     EXPECT_GE(idle_ms.back(), 0) << "pages are held for a client that left";
   }
-  testing_support::PrintMeasured(absl::StrCat(cut_count, " calls cut before their end"));
-  testing_support::PrintQuantiles("from the cut to free pages", "ms", idle_ms);
+  PrintMeasured(absl::StrCat(cut_count, " calls cut before their end"));
+  PrintQuantiles("from the cut to free pages", "ms", idle_ms);
   EXPECT_TRUE(Generate(LongGenerate(10, 2)).ok());
 }
 
@@ -255,8 +244,8 @@ TEST_F(ClientFaultsTest, ACancelledCallStopsWherever) {
     EXPECT_GE(idle, 0);
     if (!status.ok()) idle_ms.push_back(MillisSince(start_us));
   }
-  testing_support::PrintQuantiles("from the cancel to the end of the call", "ms", end_ms);
-  testing_support::PrintQuantiles("from the cancel to free pages", "ms", idle_ms);
+  PrintQuantiles("from the cancel to the end of the call", "ms", end_ms);
+  PrintQuantiles("from the cancel to free pages", "ms", idle_ms);
 }
 
 TEST_F(ClientFaultsTest, ACancelledJobStopsWherever) {
@@ -275,8 +264,7 @@ TEST_F(ClientFaultsTest, ACancelledJobStopsWherever) {
     ASSERT_TRUE(accepted.ok()) << accepted.error_message();
     const std::string name = submitted.job().name();
     std::this_thread::sleep_for(std::chrono::microseconds(random.Below(400'000)));
-    v1::CancelJobRequest request;
-    request.set_name(name);
+    const auto request = Named<v1::CancelJobRequest>(name);
     v1::Job job;
     const int64_t start_us = Clock::Real().MonotonicMicros();
     const grpc::Status cancelled = Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, request, &job);
@@ -298,10 +286,10 @@ TEST_F(ClientFaultsTest, ACancelledJobStopsWherever) {
     idle_ms.push_back(MillisSince(start_us));
     EXPECT_EQ(GetJob(name).state(), v1::Job::CANCELLED) << "one final state";
   }
-  testing_support::PrintMeasured(absl::StrCat(ended_count, " jobs ended before their cancel"));
-  testing_support::PrintQuantiles("CancelJob", "ms", call_ms);
-  testing_support::PrintQuantiles("from the cancel to the state CANCELLED", "ms", end_ms);
-  testing_support::PrintQuantiles("from the cancel of a job to free pages", "ms", idle_ms);
+  PrintMeasured(absl::StrCat(ended_count, " jobs ended before their cancel"));
+  PrintQuantiles("CancelJob", "ms", call_ms);
+  PrintQuantiles("from the cancel to the state CANCELLED", "ms", end_ms);
+  PrintQuantiles("from the cancel of a job to free pages", "ms", idle_ms);
 }
 
 TEST_F(ClientFaultsTest, DeadlinesEndCallsAndTheirWork) {
@@ -334,7 +322,7 @@ TEST_F(ClientFaultsTest, DeadlinesEndCallsAndTheirWork) {
   }
   EXPECT_GE(MillisUntilIdle(), 0);
   EXPECT_GT(exceeded_count, 0);
-  testing_support::PrintMeasured(absl::StrCat(exceeded_count, " calls ended by their deadline"));
+  PrintMeasured(absl::StrCat(exceeded_count, " calls ended by their deadline"));
 }
 
 TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
@@ -351,8 +339,7 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
   const int64_t before = ResidentBytes();
   while (trials.Next()) {
     auto stalled = std::make_unique<Stalled>();
-    v1::WatchJobRequest request;
-    request.set_name(submitted.name());
+    const auto request = Named<v1::WatchJobRequest>(submitted.name());
     stalled->watch = evaluation_->WatchJob(&stalled->context, request);
     streams.push_back(std::move(stalled));
     if (trials.index() % 50 != 49) continue;
@@ -367,16 +354,14 @@ TEST_F(ClientFaultsTest, StalledReadersNeedBoundedMemory) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   const int64_t grown = std::max<int64_t>(0, ResidentBytes() - before);
-  testing_support::PrintMeasured(
-      absl::StrCat(grown / std::ssize(streams) / 1024, " KiB a stalled stream, client and server together"));
+  PrintMeasured(absl::StrCat(grown / std::ssize(streams) / 1024, " KiB a stalled stream, client and server together"));
   EXPECT_LE(grown, std::ssize(streams) << 20) << "above 1 MiB a stream";
   const int64_t start_us = Clock::Real().MonotonicMicros();
   grpc::ClientContext context;
-  v1::CancelJobRequest request;
-  request.set_name(submitted.name());
+  const auto request = Named<v1::CancelJobRequest>(submitted.name());
   v1::Job job;
   EXPECT_TRUE(evaluation_->CancelJob(&context, request, &job).ok());
-  testing_support::PrintMeasured(absl::StrCat(static_cast<int>(MillisSince(start_us)), " ms for a cancel beside them"));
+  PrintMeasured(absl::StrCat(static_cast<int>(MillisSince(start_us)), " ms for a cancel beside them"));
   for (const auto& stalled : streams) stalled->context.TryCancel();
 }
 
@@ -394,7 +379,7 @@ TEST_F(ClientFaultsTest, AFloodOfJobsRunsInOrder) {
     submit_ms.push_back(MillisSince(start_us));
     names.push_back(response.job().name());
   }
-  testing_support::PrintQuantiles("submit", "ms", submit_ms);
+  PrintQuantiles("submit", "ms", submit_ms);
   control_->Release();
   for (int i = 0; i < kPolls && GetJob(names.back()).state() != v1::Job::SUCCEEDED; ++i)
     std::this_thread::sleep_for(milliseconds(10));
@@ -410,7 +395,7 @@ TEST_F(ClientFaultsTest, AFloodOfJobsRunsInOrder) {
 
 // Submits while a model is loaded and unloaded, first with few jobs in the database, then with very many that have ended.
 TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
-  const int64_t ended_count = testing_support::IsFullSize() ? 40'000 : 5'000;
+  const int64_t ended_count = IsFullSize() ? 40'000 : 5'000;
   control_->Hold();
   v1::SubmitJobRequest request = SmallJob();
   request.mutable_spec()->mutable_suite()->set_samples(1);
@@ -420,10 +405,8 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
     std::this_thread::sleep_for(milliseconds(10));
   ASSERT_TRUE(Submit(request, &ended).ok());
   const std::string ended_id = ended.job().name().substr(std::string("jobs/").size());
-  v1::CancelJobRequest cancel;
-  cancel.set_name(ended.job().name());
-  v1::Job cancelled;
-  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel, &cancelled).ok());
+  const auto cancel = Named<v1::CancelJobRequest>(ended.job().name());
+  ASSERT_TRUE(Ask(*evaluation_, &v1::Evaluation::Stub::CancelJob, cancel).ok());
 
   const auto flood = [&](const std::string& where) {
     std::atomic<bool> is_over{false};
@@ -432,12 +415,9 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
         v1::LoadModelRequest load;
         load.set_model_id("extra");
         load.set_directory("fake-c");
-        v1::Model model;
-        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, load, &model).ok());
-        v1::UnloadModelRequest unload;
-        unload.set_name("models/extra");
-        v1::UnloadModelResponse unloaded;
-        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &unloaded).ok());
+        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, load).ok());
+        const auto unload = Named<v1::UnloadModelRequest>("models/extra");
+        EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload).ok());
       }
     });
     std::vector<double> submit_ms;
@@ -449,7 +429,7 @@ TEST_F(ClientFaultsTest, AFloodOfSubmitsToALargeDatabase) {
       EXPECT_TRUE(status.ok()) << status.error_message();
     }
     is_over = true;
-    testing_support::PrintQuantiles(absl::StrCat("submit ", where), "ms", submit_ms);
+    PrintQuantiles(absl::StrCat("submit ", where), "ms", submit_ms);
   };
   flood("to an empty database");
   {

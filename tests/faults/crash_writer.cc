@@ -5,64 +5,49 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/status_macros.h"
 #include "db/fakes/fake_results.h"
 #include "db/sqlite/fault_injection.h"
 #include "db/writer.h"
 
 using namespace varifocal::db;
+using varifocal::Annotate;
 
 namespace {
 
-int Fail(const char* what, const absl::Status& status) {
-  std::fprintf(stderr, "%s: %s\n", what, std::string(status.message()).c_str());
-  return 1;
-}
-
-int Run(const char* path) {
-  absl::StatusOr<std::unique_ptr<Writer>> writer = Writer::Open(path);
-  if (!writer.ok()) return Fail("open", writer.status());
+absl::Status Run(const char* path) {
+  ASSIGN_OR_RETURN(const auto writer, Annotate(Writer::Open(path), "open"));
   NewJob job = FakeJob({.tasks = {"icl", "recall"}, .lengths = {1024, 2048}, .planned_count = 40});
   job.request_id = "the one job";
   job.body_sha256 = "its body";
-  absl::Status recovered = (*writer)->RecoverInterruptedJobs().status();
-  if (!recovered.ok()) return Fail("recover", recovered);
-  absl::StatusOr<int64_t> execution_id = (*writer)->AddExecution(FakeExecution());
-  if (!execution_id.ok()) return Fail("execution", execution_id.status());
-  absl::StatusOr<AddedJob> added = (*writer)->AddJob(job);
-  if (!added.ok()) return Fail("job", added.status());
-  absl::StatusOr<std::optional<int64_t>> next = (*writer)->NextQueuedJob();
-  if (!next.ok()) return Fail("queue", next.status());
-  if (!next->has_value()) return 0;
-  absl::Status resumed = (*writer)->CheckResume(added->job_id, *execution_id, job.variants, false);
-  if (!resumed.ok()) return Fail("resume", resumed);
-  absl::Status running = (*writer)->SetJobState(added->job_id, JobState::kRunning);
-  if (!running.ok()) return Fail("run", running);
-  absl::StatusOr<std::vector<CellRow>> cells = (*writer)->Cells(added->job_id);
-  if (!cells.ok()) return Fail("cells", cells.status());
-  for (const CellRow& cell : *cells) {
-    absl::StatusOr<std::vector<int64_t>> missing = (*writer)->ReadPendingSamples(cell.cell_id);
-    if (!missing.ok()) return Fail("missing", missing.status());
-    for (int64_t index : *missing) {
+  RETURN_IF_ERROR(Annotate(writer->RecoverInterruptedJobs().status(), "recover"));
+  ASSIGN_OR_RETURN(const auto execution_id, Annotate(writer->AddExecution(FakeExecution()), "execution"));
+  ASSIGN_OR_RETURN(const auto added, Annotate(writer->AddJob(job), "job"));
+  ASSIGN_OR_RETURN(const auto next, Annotate(writer->NextQueuedJob(), "queue"));
+  if (!next.has_value()) return absl::OkStatus();
+  RETURN_IF_ERROR(Annotate(writer->CheckResume(added.job_id, execution_id, job.variants, false), "resume"));
+  RETURN_IF_ERROR(Annotate(writer->SetJobState(added.job_id, JobState::kRunning), "run"));
+  ASSIGN_OR_RETURN(const auto cells, Annotate(writer->Cells(added.job_id), "cells"));
+  for (const CellRow& cell : cells) {
+    ASSIGN_OR_RETURN(const auto missing, Annotate(writer->ReadPendingSamples(cell.cell_id), "missing"));
+    for (int64_t index : missing) {
       // Every ninth sample fails on its first attempt, so that answers replace failures across kills too.
       if (index % 9 == 0) {
-        absl::StatusOr<RecordResult> failed = (*writer)->RecordSample(FakeFailure(cell, job, *execution_id, index));
-        if (!failed.ok()) return Fail("failure", failed.status());
+        RETURN_IF_ERROR(
+            Annotate(writer->RecordSample(FakeFailure(cell, job, execution_id, index)).status(), "failure"));
       }
-      absl::StatusOr<RecordResult> result = (*writer)->RecordSample(FakeOutcome(cell, job, *execution_id, index));
-      if (!result.ok()) return Fail("record", result.status());
+      RETURN_IF_ERROR(Annotate(writer->RecordSample(FakeOutcome(cell, job, execution_id, index)).status(), "record"));
       varifocal::sqlite::PassKillPoint("before_acknowledgement");
       std::printf("%s %s %d %d\n", cell.cell.variant.c_str(), cell.cell.task.c_str(),
                   static_cast<int>(cell.cell.context_length), static_cast<int>(index));
       std::fflush(stdout);
       varifocal::sqlite::PassKillPoint("after_acknowledgement");
       if (index % 16 != 15) continue;
-      absl::Status checkpoint = (*writer)->Checkpoint();
-      if (!checkpoint.ok()) return Fail("checkpoint", checkpoint);
+      RETURN_IF_ERROR(Annotate(writer->Checkpoint(), "checkpoint"));
       varifocal::sqlite::PassKillPoint("after_checkpoint");
     }
   }
-  absl::Status done = (*writer)->SetJobState(added->job_id, JobState::kSucceeded);
-  return done.ok() ? 0 : Fail("done", done);
+  return Annotate(writer->SetJobState(added.job_id, JobState::kSucceeded), "done");
 }
 
 }  // namespace
@@ -76,11 +61,13 @@ int main(int argc, char** argv) {
     varifocal::sqlite::InstallFaultInjection();
     varifocal::sqlite::ArmKillPoint(argv[2], std::atoll(argv[3]));
   }
-  const int code = Run(argv[1]);
-  if (argc == 4 && code == 0) {
-    for (const auto& [point, count] : varifocal::sqlite::KillPointCounts()) {
-      std::fprintf(stderr, "%s %lld\n", point.c_str(), static_cast<long long>(count));
-    }
+  if (const absl::Status status = Run(argv[1]); !status.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    return 1;
   }
-  return code;
+  if (argc == 4) {
+    for (const auto& [point, count] : varifocal::sqlite::KillPointCounts())
+      std::fprintf(stderr, "%s %lld\n", point.c_str(), static_cast<long long>(count));
+  }
+  return 0;
 }

@@ -26,8 +26,6 @@ namespace varifocal {
 namespace {
 
 using kernels::kPageTokens;
-using testing_support::PrintMeasured;
-using testing_support::Trials;
 
 constexpr int kStepsMax = 20'000;
 constexpr int32_t kVocabulary = 120;

@@ -14,7 +14,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
@@ -33,7 +32,6 @@ namespace {
 
 using db::Writer;
 using sqlite::FaultKind;
-using testing_support::Trials;
 
 constexpr int64_t kSampleCount = 6;
 
@@ -89,9 +87,8 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
   RETURN_IF_ERROR(stats::CompareVariants(*reader, job.job_id, "baseline", "focal").status());
   RETURN_IF_ERROR(stats::EstimateScores(*reader, job.job_id).status());
   std::string text = absl::StrCat(job.spec_json, job.answered_count, " ", cells.size(), " ", variants.size());
-  for (const db::SampleDetail& sample : samples) {
+  for (const db::SampleDetail& sample : samples)
     absl::StrAppend(&text, "\n", sample.sample.sample_index, " ", sample.generation.answer.value_or("(none)"));
-  }
   return text;
 }
 
@@ -143,7 +140,7 @@ class FaultLoop : public ::testing::TestWithParam<std::tuple<Scenario, FaultKind
         ASSERT_TRUE(writer->RecordSample(db::FakeOutcome(cell, job, execution_id, i)).ok());
     }
     // As a killed process leaves them: the log is not in the database.
-    for (const char* suffix : {"", "-wal"}) files_[suffix] = testing_support::ReadFile(path_ + suffix);
+    for (const char* suffix : {"", "-wal"}) files_[suffix] = ReadFile(path_ + suffix);
     ASSERT_NE(files_["-wal"], "");
     writer.reset();
     if (scenario == Scenario::kRead) expected_ = *ReadAll(path_);
@@ -171,10 +168,10 @@ class FaultLoop : public ::testing::TestWithParam<std::tuple<Scenario, FaultKind
 
   void RestoreFiles() {
     RemoveDatabase(path_);
-    for (const auto& [suffix, bytes] : files_) testing_support::WriteFile(path_ + suffix, bytes);
+    for (const auto& [suffix, bytes] : files_) WriteFile(path_ + suffix, bytes);
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string path_ = directory_.File("results.db");
   std::map<std::string, std::string> files_;  // by suffix, before the scenario
   std::string expected_;
@@ -184,7 +181,7 @@ TEST_P(FaultLoop, EveryOperationMayFail) {
   const auto [scenario, kind, sticky] = GetParam();
   int64_t failed_count = 0;
   // About 250 file and 11,600 memory operations; a prime step avoids resonance with loops.
-  const int64_t stride = kind == FaultKind::kMemory && !testing_support::IsFullSize() ? 211 : 1;
+  const int64_t stride = kind == FaultKind::kMemory && !IsFullSize() ? 211 : 1;
   Trials trials("operations that fail", {});
   for (int64_t at = 1;; at += stride) {
     RestoreFiles();

@@ -23,9 +23,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::ProcessResult;
-using testing_support::RunProcess;
-
 constexpr int kRowCount = 46;
 
 struct Options {

@@ -28,11 +28,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::DaemonProcess;
-using testing_support::SeedOf;
-using testing_support::TemporaryDirectory;
-using testing_support::Trials;
-
 std::vector<std::string> Arguments(const std::string& path, const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {absl::StrCat("--db=", path), "--model=baseline=models/baseline",
                                         "--model=focal=models/focal-constant"};
@@ -41,7 +36,7 @@ std::vector<std::string> Arguments(const std::string& path, const std::vector<st
 }
 
 void Submit(const std::string& address, int64_t seed) {
-  const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
+  const auto stub = v1::Evaluation::NewStub(ConnectedChannel(address));
   v1::SubmitJobRequest request;
   v1::SuiteConfig* suite = request.mutable_spec()->mutable_suite();
   suite->set_name("kills");
@@ -73,7 +68,7 @@ void ResumeIfStopped(const std::string& path, const std::string& address) {
   const std::optional<db::JobRow> job = JobOf(path);
   if (!job.has_value() || job->state != db::JobState::kFailed) return;
   ASSERT_NE(job->error.find("varifocal resume jobs/"), std::string::npos) << job->error;
-  const auto stub = v1::Evaluation::NewStub(testing_support::ConnectedChannel(address));
+  const auto stub = v1::Evaluation::NewStub(ConnectedChannel(address));
   v1::ResumeJobRequest request;
   request.set_name("jobs/1");
   v1::Job resumed;
@@ -172,8 +167,7 @@ TEST(JobKill, KilledJobsResumeToTheSameContent) {
     }
     EXPECT_FALSE(JobOf(path)->is_mixed);
   }
-  testing_support::PrintMeasured(
-      absl::StrCat(kills_inside, " of the kills with some samples recorded, ", jobs, " jobs"));
+  PrintMeasured(absl::StrCat(kills_inside, " of the kills with some samples recorded, ", jobs, " jobs"));
   EXPECT_GT(kills_inside, 0) << "some kills interrupted the job";
 
   const std::string other = directory.File("other.db");
@@ -199,7 +193,7 @@ TEST(JobKill, KilledInPrefillAndInDecodeTheyResumeToTheSameContent) {
       const std::string address = daemon.Address();
       ASSERT_NE(address, "") << daemon.Errors();
       Submit(address, 5);
-      const auto stub = v1::Inference::NewStub(testing_support::ConnectedChannel(address));
+      const auto stub = v1::Inference::NewStub(ConnectedChannel(address));
       v1::GenerateRequest request;
       request.set_model("models/baseline");
       for (int i = 0; i < 1500; ++i) request.mutable_prompt_token_ids()->add_ids(100 + i % 700);
@@ -229,7 +223,7 @@ TEST(JobKill, KilledInPrefillAndInDecodeTheyResumeToTheSameContent) {
     EXPECT_EQ(diff.row_count_a, diff.row_count_b);
     EXPECT_EQ(diff.difference_count, 0);
   }
-  testing_support::PrintMeasured(absl::StrCat(inside_count, " of the kills surely in the phase that they aim at"));
+  PrintMeasured(absl::StrCat(inside_count, " of the kills surely in the phase that they aim at"));
 }
 
 }  // namespace

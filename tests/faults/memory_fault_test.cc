@@ -61,8 +61,6 @@ extern "C" void* mmap(void* place, size_t size, int protection, int flags, int f
 namespace varifocal {
 namespace {
 
-using testing_support::Trials;
-
 EngineRequest TheRequest() {
   EngineRequest request;
   request.token_ids = RandomIds("allocation failures", 150);
@@ -126,9 +124,8 @@ TEST(MemoryFault, EveryAllocationMayFail) {
   }
   EXPECT_GT(refused_count, 0);
   EXPECT_GT(failed_count, 0);
-  testing_support::PrintMeasured(
-      absl::StrCat(refused_count, " engines and ", failed_count, " requests refused, heap grew by ",
-                   (static_cast<int64_t>(mallinfo2().uordblks) - bytes_before) / 1024, " KiB"));
+  PrintMeasured(absl::StrCat(refused_count, " engines and ", failed_count, " requests refused, heap grew by ",
+                             (static_cast<int64_t>(mallinfo2().uordblks) - bytes_before) / 1024, " KiB"));
 }
 
 }  // namespace

@@ -36,13 +36,22 @@ namespace {
 using db::Reader;
 using db::Writer;
 using sqlite::FaultKind;
-using testing_support::IsFullSize;
-using testing_support::Trials;
 
 constexpr int64_t kAskedCount = 4;
 
 using Count = absl::StatusOr<int64_t>;
 
+// 0, where the operation succeeds.
+Count Done(const absl::Status& status) {
+  RETURN_IF_ERROR(status);
+  return 0;
+}
+template <typename T, typename Get>
+Count Of(const absl::StatusOr<T>& got, const Get& get) {
+  if (!got.ok()) return got.status();
+  return std::invoke(get, *got);
+}
+constexpr auto has_value = [](const auto& found) { return found.has_value(); };
 template <typename Rows>
 Count SizeOf(const absl::StatusOr<Rows>& rows) {
   if (!rows.ok()) return rows.status();
@@ -110,7 +119,7 @@ class OperationFaults : public ::testing::Test {
     ASSERT_TRUE(again.ok()) << again.status();
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string path_ = directory_.File("results.db");
   Trials trials_{"operations that fail", {}};
 };
@@ -129,11 +138,7 @@ TEST_F(OperationFaults, OfAReader) {
   };
   const std::vector<std::pair<std::string, std::function<Count()>>> operations = {
       {"Jobs", [&] { return SizeOf(reader->Jobs()); }},
-      {"Job",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const db::JobRow job, reader->Job(1));
-         return job.answered_count;
-       }},
+      {"Job", [&] { return Of(reader->Job(1), &db::JobRow::answered_count); }},
       {"no such job",
        [&]() -> Count {
          const auto job = reader->Job(9);
@@ -143,16 +148,8 @@ TEST_F(OperationFaults, OfAReader) {
       {"Failures", [&] { return SizeOf(reader->Failures(1)); }},
       {"CountJobs", [&] { return SizeOf(reader->CountJobs()); }},
       {"CountQueued", [&] { return reader->CountQueued(5); }},
-      {"UnfinishedJobOf",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const auto job, reader->UnfinishedJobOf("baseline"));
-         return job.has_value();
-       }},
-      {"LatestJob",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const db::JobRow job, reader->LatestJob({"focal"}));
-         return job.job_id;
-       }},
+      {"UnfinishedJobOf", [&] { return Of(reader->UnfinishedJobOf("baseline"), has_value); }},
+      {"LatestJob", [&] { return Of(reader->LatestJob({"focal"}), &db::JobRow::job_id); }},
       {"Variants", [&] { return SizeOf(reader->Variants(1)); }},
       {"Metrics", [&] { return SizeOf(reader->Metrics(1)); }},
       {"Cells", [&] { return SizeOf(reader->Cells(1)); }},
@@ -166,25 +163,21 @@ TEST_F(OperationFaults, OfAReader) {
       {"EachPair", [&] { return counted(reader->EachPair(1, "baseline", "focal", count_rows)); }},
       {"EachAnswer", [&] { return counted(reader->EachAnswer(1, "focal", count_rows)); }},
       {"Samples", [&] { return SizeOf(reader->Samples({.job_id = 1})); }},
-      {"TokenizersDiffer",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const bool differ, reader->TokenizersDiffer(1, "baseline", "focal"));
-         return differ;
-       }},
+      {"TokenizersDiffer", [&] { return Of(reader->TokenizersDiffer(1, "baseline", "focal"), std::identity()); }},
       {"FindJobVariants",
        [&] {
          return SizeOf(db::FindJobVariants(*reader, std::nullopt, {{0, "focal"}, {0, "later"}}));
        }},
       {"PairAcrossJobs",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const db::CrossPairs pairs, db::PairAcrossJobs(*reader, {1, "focal"}, {2, "later"}));
-         return std::ssize(pairs.pairs);
+       [&] {
+         return Of(db::PairAcrossJobs(*reader, {1, "focal"}, {2, "later"}),
+                   [](const auto& all) { return std::ssize(all.pairs); });
        }},
       {"EstimateScores", [&] { return SizeOf(stats::EstimateScores(*reader, 1)); }},
       {"CompareVariants",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const auto report, stats::CompareVariants(*reader, 1, "baseline", "focal"));
-         return std::ssize(report.comparisons);
+       [&] {
+         return Of(stats::CompareVariants(*reader, 1, "baseline", "focal"),
+                   [](const auto& all) { return std::ssize(all.comparisons); });
        }},
   };
   for (const auto& [name, operation] : operations) EveryOperationMayFail(name, FaultKind::kMemory, 3, operation);
@@ -201,16 +194,8 @@ TEST_F(OperationFaults, OfAWriter) {
   const std::vector<db::CellRow> running_cells = *writer->Cells(running);
   int64_t sample_index = 0;
   const std::vector<std::pair<std::string, std::function<Count()>>> operations = {
-      {"AddExecution",
-       [&]() -> Count {
-         RETURN_IF_ERROR(writer->AddExecution(db::FakeExecution()).status());
-         return 1;
-       }},
-      {"AddJob",
-       [&]() -> Count {
-         RETURN_IF_ERROR(writer->AddJob(job).status());
-         return 1;
-       }},
+      {"AddExecution", [&] { return Done(writer->AddExecution(db::FakeExecution()).status()); }},
+      {"AddJob", [&] { return Done(writer->AddJob(job).status()); }},
       {"AddJob of a request",
        [&]() -> Count {
          db::NewJob requested = job;
@@ -219,11 +204,7 @@ TEST_F(OperationFaults, OfAWriter) {
          RETURN_IF_ERROR(writer->AddJob(requested).status());
          return 1;
        }},
-      {"FindRequest",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const auto found, writer->FindRequest("r", "b"));
-         return found.has_value();
-       }},
+      {"FindRequest", [&] { return Of(writer->FindRequest("r", "b"), has_value); }},
       {"the life of a job",
        [&]() -> Count {
          ASSIGN_OR_RETURN(const db::AddedJob added, writer->AddJob(job));
@@ -234,32 +215,15 @@ TEST_F(OperationFaults, OfAWriter) {
          RETURN_IF_ERROR(writer->DeleteJob(added.job_id).status());
          return 0;
        }},
-      {"IsMixingAllowed",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const bool is_allowed, writer->IsMixingAllowed(1));
-         return is_allowed;
-       }},
+      {"IsMixingAllowed", [&] { return Of(writer->IsMixingAllowed(1), std::identity()); }},
       {"RememberModel",
-       [&]() -> Count {
-         RETURN_IF_ERROR(writer->RememberModel({"m", "/models/m"}));
-         return 0;
+       [&] {
+         return Done(writer->RememberModel({"m", "/models/m"}));
        }},
       {"CalledModels", [&] { return SizeOf(writer->CalledModels()); }},
-      {"ForgetModel",
-       [&]() -> Count {
-         RETURN_IF_ERROR(writer->ForgetModel("m"));
-         return 0;
-       }},
-      {"NextQueuedJob",
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const auto next, writer->NextQueuedJob());
-         return next.has_value();
-       }},
-      {"CheckResume",
-       [&]() -> Count {
-         RETURN_IF_ERROR(writer->CheckResume(1, execution_id, job.variants, false));
-         return 0;
-       }},
+      {"ForgetModel", [&] { return Done(writer->ForgetModel("m")); }},
+      {"NextQueuedJob", [&] { return Of(writer->NextQueuedJob(), has_value); }},
+      {"CheckResume", [&] { return Done(writer->CheckResume(1, execution_id, job.variants, false)); }},
       {"Cells", [&] { return SizeOf(writer->Cells(1)); }},
       {"ReadPendingSamples", [&] { return SizeOf(writer->ReadPendingSamples(cells[0].cell_id)); }},
       {"RecordSample",
@@ -278,16 +242,8 @@ TEST_F(OperationFaults, OfAWriter) {
          RETURN_IF_ERROR(writer->ImportScores(1, {import}));
          return 0;
        }},
-      {"Checkpoint",
-       [&]() -> Count {
-         RETURN_IF_ERROR(writer->Checkpoint());
-         return 0;
-       }},
-      {"RecoverInterruptedJobs",
-       [&]() -> Count {
-         RETURN_IF_ERROR(writer->RecoverInterruptedJobs().status());
-         return 0;
-       }},
+      {"Checkpoint", [&] { return Done(writer->Checkpoint()); }},
+      {"RecoverInterruptedJobs", [&] { return Done(writer->RecoverInterruptedJobs().status()); }},
   };
   for (const auto& [name, operation] : operations) {
     for (const FaultKind kind : {FaultKind::kMemory, FaultKind::kInputOutput})
@@ -304,7 +260,7 @@ TEST_F(OperationFaults, OfWhatOpensAFile) {
   WriteJobs(other);
   WriteJobs(shards[0], R"({"shard":{"count":2,"index":1}})");
   WriteJobs(shards[1], R"({"shard":{"count":2,"index":2}})");
-  const std::string bytes = testing_support::ReadFile(path_);
+  const std::string bytes = ReadFile(path_);
   const auto remove_out = [&] { RemoveDatabase(out); };
   struct Operation {
     std::string name;
@@ -314,10 +270,7 @@ TEST_F(OperationFaults, OfWhatOpensAFile) {
   };
   const std::vector<Operation> operations = {
       {"ReadActivity", 13,
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const db::JobActivity activity, db::ReadActivity(path_, 1));
-         return std::ssize(activity.recent);
-       }},
+       [&] { return Of(db::ReadActivity(path_, 1), [](const auto& all) { return std::ssize(all.recent); }); }},
       {"RunQuery", 13,
        [&]() -> Count {
          int64_t row_count = 0;
@@ -335,25 +288,15 @@ TEST_F(OperationFaults, OfWhatOpensAFile) {
          ASSIGN_OR_RETURN(const db::ContentDiff diff, db::DiffDatabases(path_, other));
          return diff.row_count_a + diff.row_count_b;
        }},
-      {"CopyDatabase", 23,
-       [&]() -> Count {
-         RETURN_IF_ERROR(db::CopyDatabase(path_, out));
-         return 0;
-       },
-       remove_out},
-      {"DeleteJob", 53,
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const db::DeletedJob deleted, db::DeleteJob(out, 1));
-         return deleted.generation_count;
-       },
+      {"CopyDatabase", 23, [&] { return Done(db::CopyDatabase(path_, out)); }, remove_out},
+      {"DeleteJob", 53, [&] { return Of(db::DeleteJob(out, 1), &db::DeletedJob::generation_count); },
        [&] {
          remove_out();
-         testing_support::WriteFile(out, bytes);
+         WriteFile(out, bytes);
        }},
       {"MergeShards", 211,
-       [&]() -> Count {
-         ASSIGN_OR_RETURN(const db::MergedJob merged, db::MergeShards({shards[0], shards[1]}, out));
-         return merged.generation_count;
+       [&] {
+         return Of(db::MergeShards({shards[0], shards[1]}, out), &db::MergedJob::generation_count);
        },
        remove_out},
   };

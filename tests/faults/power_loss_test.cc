@@ -27,8 +27,6 @@ namespace varifocal {
 namespace {
 
 using sqlite::FileChange;
-using testing_support::TemporaryDirectory;
-using testing_support::Trials;
 
 constexpr int64_t kSectorBytes = 512;
 constexpr int kLossSampleCount = 40;
@@ -145,7 +143,7 @@ std::map<std::string, std::string> ImageAt(const std::vector<FileChange>& change
 // Writes the image and opens it as the next start would; the samples that are there, or an error.
 absl::StatusOr<std::set<int64_t>> Recover(const std::map<std::string, std::string>& image, const std::string& path) {
   RemoveDatabase(path);
-  for (const auto& [name, bytes] : image) testing_support::WriteFile(name, bytes);
+  for (const auto& [name, bytes] : image) WriteFile(name, bytes);
   auto writer = db::Writer::Open(path);
   if (!writer.ok()) return writer.status();
   auto database = sqlite::Database::Open(path, {.read_only = true});

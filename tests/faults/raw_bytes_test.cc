@@ -17,13 +17,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::Http2;
-using testing_support::Http2Call;
-using testing_support::Http2Field;
-using testing_support::Http2Frame;
-using testing_support::kHttp2Preface;
-using testing_support::Trials;
-
 constexpr size_t kOpenMax = 32;
 
 std::string RandomBytes(Random& random, size_t count_max) {
@@ -94,7 +87,7 @@ int64_t DescriptorCount() {
 class RawBytesTest : public ServerTest {
  protected:
   void ExpectServing() {
-    const auto channel = testing_support::ConnectedChannel(server_->address());
+    const auto channel = ConnectedChannel(server_->address());
     EXPECT_EQ(Health(channel, ""), "SERVING");
     EXPECT_TRUE(Generate(SmallGenerate()).ok());
   }
@@ -118,7 +111,7 @@ TEST_F(RawBytesTest, BrokenConnectionsHurtNoOther) {
       if (trials.index() % 200 == 199) ExpectServing();
     }
   }
-  testing_support::PrintMeasured(absl::StrCat(closed_count, " connections closed by the server within 2 ms"));
+  PrintMeasured(absl::StrCat(closed_count, " connections closed by the server within 2 ms"));
   ExpectServing();
   // gRPC keeps the descriptor of a connection without settings until its own time-out, 20 s.
   for (int i = 0; i < 9000 && DescriptorCount() > before + 8; ++i)

@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
@@ -184,9 +183,8 @@ class Simulation::World {
       clock_.After(begin_us, [this] { BeginLock(); });
       clock_.After(begin_us + SomeTime() / 2, [this] { EndLock(); });
     }
-    for (int i = 0; i < options_.clock_jump_count; ++i) {
+    for (int i = 0; i < options_.clock_jump_count; ++i)
       clock_.After(SomeTime(), [this] { clock_.JumpWall(random_.Below(2 * kDayUs) - kDayUs); });
-    }
     for (int64_t at_us = kSecondUs; at_us < kEventsUs; at_us += kSecondUs) clock_.After(at_us, [this] { Look(); });
     clock_.After(kEventsUs * 3 / 2, [this] {
       is_calm_ = true;
@@ -244,16 +242,13 @@ class Simulation::World {
         continue;
       }
       const db::JobRow& row = view->row;
-      if (row.answered_count < seen.answered_count) {
+      if (row.answered_count < seen.answered_count)
         Violated(absl::StrCat("job ", job_id, " had ", seen.answered_count, " answers and has ", row.answered_count));
-      }
       seen.answered_count = row.answered_count;
-      if (row.end_us.has_value() && row.start_us.has_value() && *row.end_us < *row.start_us) {
+      if (row.end_us.has_value() && row.start_us.has_value() && *row.end_us < *row.start_us)
         Violated(absl::StrCat("job ", job_id, " ended before it started"));
-      }
-      if (view->elapsed_seconds < 0 || view->elapsed_seconds > 1000) {
+      if (view->elapsed_seconds < 0 || view->elapsed_seconds > 1000)
         Violated(absl::StrCat("job ", job_id, " has run for ", view->elapsed_seconds, " s"));
-      }
       result_.pause_count += !view->paused_reason.empty() && !seen.is_paused;
       seen.is_paused = !view->paused_reason.empty();
     }
@@ -299,7 +294,7 @@ class Simulation::World {
     if (is_crashed_ || manager_ == nullptr) return;
     ++result_.crash_count;
     image_.clear();
-    for (const char* suffix : {"", "-wal"}) image_[suffix] = testing_support::ReadFile(path_ + suffix);
+    for (const char* suffix : {"", "-wal"}) image_[suffix] = ReadFile(path_ + suffix);
     is_crashed_ = true;
     manager_->Stop();
   }
@@ -308,7 +303,7 @@ class Simulation::World {
     EndLock();
     RemoveDatabase(path_);
     for (const auto& [suffix, bytes] : image_) {
-      if (suffix.empty() || !bytes.empty()) testing_support::WriteFile(path_ + suffix, bytes);
+      if (suffix.empty() || !bytes.empty()) WriteFile(path_ + suffix, bytes);
     }
     if (options_.planted != PlantedBug::kCrashLosesASample) return;
     EndFaults();
@@ -423,7 +418,7 @@ Simulation::Simulation() {
   VF_CHECK(host_->Load("a", "fake").ok());
   const std::string path = directory_.File("empty.db");
   VF_CHECK(db::Writer::Open(path).ok());
-  empty_database_ = testing_support::ReadFile(path);
+  empty_database_ = ReadFile(path);
   // What undisturbed jobs store.
   for (int64_t data_seed = 1; data_seed <= kDataSeeds; ++data_seed) {
     for (uint64_t attempt = 0; !expected_.contains(data_seed); ++attempt) {
@@ -447,7 +442,7 @@ Simulation::~Simulation() = default;
 SimulationResult Simulation::Run(const SimulationOptions& options, Random random) {
   const std::string path = directory_.File("results.db");
   RemoveDatabase(path);
-  testing_support::WriteFile(path, empty_database_);
+  WriteFile(path, empty_database_);
   World world(options, std::move(random), path, host_.get(), expected_);
   world_ = &world;
   return world.Run();

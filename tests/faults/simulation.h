@@ -94,7 +94,7 @@ class Simulation {
   class World;
   class SimulatedEngine;
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   std::string empty_database_;  // bytes of a new database
   World* world_ = nullptr;      // of the current run; the engines refer to it
   std::unique_ptr<ModelHost> host_;

@@ -9,9 +9,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::PrintMeasured;
-using testing_support::Trials;
-
 // Runs the trials and checks each; returns the sums over all runs.
 SimulationResult RunAll(Trials& trials, const SimulationOptions& options) {
   Simulation simulation;

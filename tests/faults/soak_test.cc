@@ -25,7 +25,6 @@ namespace varifocal {
 namespace {
 
 using grpc::StatusCode;
-using testing_support::Trials;
 
 constexpr int kClients = 32;
 
@@ -51,9 +50,7 @@ class SoakTest : public ServerTest {
     options_.listen_address = "127.0.0.1:0";
     options_.model.threads = 1;
     ASSIGN_OR_FAIL(server_, Server::Start(options_));
-    for (int i = 0; i < 8; ++i) {
-      channels_.push_back(testing_support::ConnectedChannel(server_->address()));
-    }
+    for (int i = 0; i < 8; ++i) channels_.push_back(ConnectedChannel(server_->address()));
   }
 
   // A status that a call may get because others change jobs and models at the same time.
@@ -118,8 +115,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
       break;
     }
     case 3: {
-      v1::CancelJobRequest request;
-      request.set_name(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
+      const auto request = Named<v1::CancelJobRequest>(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
       v1::Job job;
       Timed("CancelJob", [&] {
         Expect("CancelJob", evaluation.CancelJob(&context, request, &job),
@@ -128,8 +124,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
       break;
     }
     case 4: {
-      v1::ResumeJobRequest request;
-      request.set_name(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
+      const auto request = Named<v1::ResumeJobRequest>(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
       v1::Job job;
       Timed("ResumeJob", [&] {
         Expect("ResumeJob", evaluation.ResumeJob(&context, request, &job),
@@ -146,8 +141,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
       break;
     }
     case 6: {
-      v1::WatchJobRequest request;
-      request.set_name(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
+      const auto request = Named<v1::WatchJobRequest>(absl::StrCat("jobs/", 1 + random.Below(1 + job_count_)));
       const auto watch = evaluation.WatchJob(&context, request);
       v1::WatchJobResponse message;
       for (int i = 0; i < 3 && watch->Read(&message); ++i) continue;
@@ -181,8 +175,7 @@ void SoakTest::CallOnce(v1::Inference::Stub& inference, v1::Evaluation::Stub& ev
         v1::Model model;
         Expect("LoadModel", inference.LoadModel(&context, request, &model), {StatusCode::UNAVAILABLE});
       } else {
-        v1::UnloadModelRequest request;
-        request.set_name("models/extra");
+        const auto request = Named<v1::UnloadModelRequest>("models/extra");
         v1::UnloadModelResponse response;
         Expect("UnloadModel", inference.UnloadModel(&context, request, &response),
                {StatusCode::NOT_FOUND, StatusCode::UNAVAILABLE});
@@ -203,7 +196,7 @@ TEST_F(SoakTest, MixedCallsOfManyClients) {
     clients.emplace_back([&, i] {
       const auto inference = v1::Inference::NewStub(channels_[i % channels_.size()]);
       const auto evaluation = v1::Evaluation::NewStub(channels_[i % channels_.size()]);
-      Random random(testing_support::SeedOf(absl::StrCat("client ", i)));
+      Random random(SeedOf(absl::StrCat("client ", i)));
       while (!is_over) {
         CallOnce(*inference, *evaluation, random);
         ++call_count;
@@ -225,14 +218,14 @@ TEST_F(SoakTest, MixedCallsOfManyClients) {
   const Resources last = Resources::Now();
   is_over = true;
   for (std::thread& client : clients) client.join();
-  testing_support::PrintMeasured(
+  PrintMeasured(
       absl::StrFormat("%d calls, %d jobs; after the first tenth: memory %d to %d MiB (%+.1f %%), descriptors %d to %d",
                       call_count.load(), job_count_.load(), first.resident_bytes >> 20, last.resident_bytes >> 20,
                       100.0 * (last.resident_bytes - first.resident_bytes) / first.resident_bytes,
                       first.descriptor_count, last.descriptor_count));
   {
     MutexLock lock(mutex_);
-    for (const auto& [call, milliseconds] : milliseconds_) testing_support::PrintQuantiles(call, "ms", milliseconds);
+    for (const auto& [call, milliseconds] : milliseconds_) PrintQuantiles(call, "ms", milliseconds);
   }
   EXPECT_LE(last.descriptor_count, first.descriptor_count + 16);
   server_.reset();

@@ -28,12 +28,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
-using testing_support::RunProcess;
-using testing_support::SeedOf;
-using testing_support::TemporaryDirectory;
-using testing_support::Trials;
-
 std::set<std::string> Lines(const std::string& text) {
   std::set<std::string> lines;
   std::istringstream stream(text);

@@ -40,24 +40,22 @@ namespace {
 
 // An accepted suite is valid, and its job has a canonical form.
 void RunSuiteFile(absl::string_view bytes) {
-  const auto config = client::ParseSuite(bytes, "suite.yaml");
-  if (!config.ok()) return ExpectRefusal(config.status());
-  const auto suite = client::ToSuiteSpec(*config);
-  if (!suite.ok()) return ExpectRefusal(suite.status());
-  VF_CHECK(!suite->name.empty() && !suite->lengths.empty() && !suite->tasks.empty() && suite->samples > 0);
+  ASSIGN_OR_REFUSE(const auto config, client::ParseSuite(bytes, "suite.yaml"));
+  ASSIGN_OR_REFUSE(const auto suite, client::ToSuiteSpec(config));
+  VF_CHECK(!suite.name.empty() && !suite.lengths.empty() && !suite.tasks.empty() && suite.samples > 0);
 }
 
 // The path of a file with these bytes; the same one for every input of a target.
 std::string InputFileOf(absl::string_view bytes, const std::string& name) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   std::string path = directory->File(name);
-  testing_support::WriteFile(path, std::string(bytes));
+  WriteFile(path, std::string(bytes));
   return path;
 }
 
 // A database with a finished job.
 const std::string& Database() {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   static const auto* const path = [] {
     auto* const database = new std::string(directory->File("results.db"));
     const auto writer = db::Writer::Open(*database);
@@ -72,8 +70,7 @@ const std::string& Database() {
 // The bytes as a file of judgments about a finished job.
 void RunJudgments(absl::string_view bytes) {
   const std::string path = InputFileOf(bytes, "judgments.jsonl");
-  const auto results = client::ImportJudgments({.paths = {path}, .database_path = Database()});
-  if (!results.ok()) ExpectRefusal(results.status());
+  ExpectRefusal(client::ImportJudgments({.paths = {path}, .database_path = Database()}).status());
 }
 
 // The bytes as the SQL of `varifocal query`; the first rows are read.
@@ -162,35 +159,27 @@ void RunGenerationConfig(absl::string_view bytes) {
     for (const int32_t id : **eos) VF_CHECK(id >= 0 && id < kVocabularySize);
   }
   const std::string path = InputFileOf(bytes, "generation_config.json");
-  const auto defaults = ReadSamplingDefaults(path.substr(0, path.rfind('/')), kVocabularySize);
-  if (!defaults.ok()) ExpectRefusal(defaults.status());
+  ExpectRefusal(ReadSamplingDefaults(path.substr(0, path.rfind('/')), kVocabularySize).status());
 }
 
 // One file with certificate, key and authority.
 void RunTlsFile(absl::string_view bytes) {
   const std::string path = InputFileOf(bytes, "tls.pem");
-  const auto material = ReadTlsMaterial({.certificate = path, .key = path, .client_ca = path});
-  if (!material.ok()) ExpectRefusal(material.status());
+  ExpectRefusal(ReadTlsMaterial({.certificate = path, .key = path, .client_ca = path}).status());
 }
 
 // Values of flags.
 void RunFlagValues(absl::string_view bytes) {
-  const auto variants = ParseVariantList(bytes);
-  if (!variants.ok()) ExpectRefusal(variants.status());
-  const auto temperatures = ParseOverrideValues(kFocalTemperature, bytes);
-  if (!temperatures.ok()) ExpectRefusal(temperatures.status());
+  ExpectRefusal(ParseVariantList(bytes).status());
+  ExpectRefusal(ParseOverrideValues(kFocalTemperature, bytes).status());
   const auto shard = ParseShard(bytes);
   if (shard.ok()) VF_CHECK(shard->index >= 1 && shard->index <= shard->count);
   const auto length = client::ParseContextLength(bytes);
   if (length.ok()) VF_CHECK(*length >= 1);
-  const auto address = ParseListenAddress(std::string(bytes));
-  if (!address.ok()) ExpectRefusal(address.status());
-  const auto workers = ParseWorkerAddresses(std::string(bytes));
-  if (!workers.ok()) ExpectRefusal(workers.status());
-  const auto endpoint = ParseEndpointSpec(bytes);
-  if (!endpoint.ok()) ExpectRefusal(endpoint.status());
-  const auto ids = client::ReadTokenIds(InputFileOf(bytes, "ids.json"));
-  if (!ids.ok()) ExpectRefusal(ids.status());
+  ExpectRefusal(ParseListenAddress(std::string(bytes)).status());
+  ExpectRefusal(ParseWorkerAddresses(std::string(bytes)).status());
+  ExpectRefusal(ParseEndpointSpec(bytes).status());
+  ExpectRefusal(client::ReadTokenIds(InputFileOf(bytes, "ids.json")).status());
 }
 
 void RunNames(absl::string_view bytes) {
@@ -214,10 +203,7 @@ void RunNames(absl::string_view bytes) {
   }
 }
 
-void RunTokenFile(absl::string_view bytes) {
-  const auto tokens = Tokens::Parse(bytes);
-  if (!tokens.ok()) ExpectRefusal(tokens.status());
-}
+void RunTokenFile(absl::string_view bytes) { ExpectRefusal(Tokens::Parse(bytes).status()); }
 
 }  // namespace
 

@@ -185,9 +185,8 @@ void MutateMessage(Message& message, Random& random) {
   const int size = field.is_repeated() ? reflection.FieldSize(message, &field) : 0;
   // Most changes inside a message that is there keep the rest of it valid.
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && random.Below(4) > 0) {
-    if (size > 0) {
+    if (size > 0)
       return MutateMessage(*reflection.MutableRepeatedMessage(&message, &field, random.Below(size)), random);
-    }
     if (!field.is_repeated() && reflection.HasField(message, &field))
       return MutateMessage(*reflection.MutableMessage(&message, &field), random);
   }

@@ -10,8 +10,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::Trials;
-
 class MethodTest : public testing::TestWithParam<ServiceMethod> {};
 
 TEST_P(MethodTest, MutatedRequestsGetAStatusOfTheApi) {
@@ -32,7 +30,7 @@ TEST_P(MethodTest, MutatedRequestsGetAStatusOfTheApi) {
     if (trials.index() % 50 == 49) CheckServing();
   }
   CheckServing();
-  testing_support::PrintMeasured(method.name + ": " + std::to_string(ok_count) + " accepted");
+  PrintMeasured(method.name + ": " + std::to_string(ok_count) + " accepted");
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, MethodTest, testing::ValuesIn(ServiceMethods()),

@@ -169,7 +169,7 @@ class Fixture {
     }
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<grpc::GenericStub> generic_;

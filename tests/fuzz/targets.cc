@@ -25,24 +25,22 @@ namespace {
 
 // Serializing and parsing again gives the same value.
 void RunJson(absl::string_view bytes) {
-  const auto value = ParseJson(bytes);
-  if (!value.ok()) return ExpectRefusal(value.status());
-  const auto text = DumpJson(*value);
+  ASSIGN_OR_REFUSE(const auto value, ParseJson(bytes));
+  const auto text = DumpJson(value);
   VF_CHECK(text.ok());
   const auto again = ParseJson(*text);
-  VF_CHECK(again.ok() && *again == *value);
+  VF_CHECK(again.ok() && *again == value);
 }
 
 void RunModelConfig(absl::string_view bytes) {
-  const auto config = ParseModelConfig(bytes);
-  if (!config.ok()) return ExpectRefusal(config.status());
-  VF_CHECK(config->layer_count > 0 && config->head_count > 0 && config->head_width > 0 && config->max_position > 0);
-  VF_CHECK(config->head_count % config->kv_head_count == 0);
-  VF_CHECK(std::ssize(config->layers) == config->layer_count && !config->page_groups.empty());
-  for (const RopeConfig& rope : config->ropes) {
-    VF_CHECK(rope.RotaryWidth(config->head_width) <= config->head_width && !rope.ToString().empty());
-    for (const int64_t length : {int64_t{1}, config->max_position}) {
-      for (const double frequency : RopeFrequencies(rope, config->head_width, rope.RopeLength(length)))
+  ASSIGN_OR_REFUSE(const auto config, ParseModelConfig(bytes));
+  VF_CHECK(config.layer_count > 0 && config.head_count > 0 && config.head_width > 0 && config.max_position > 0);
+  VF_CHECK(config.head_count % config.kv_head_count == 0);
+  VF_CHECK(std::ssize(config.layers) == config.layer_count && !config.page_groups.empty());
+  for (const RopeConfig& rope : config.ropes) {
+    VF_CHECK(rope.RotaryWidth(config.head_width) <= config.head_width && !rope.ToString().empty());
+    for (const int64_t length : {int64_t{1}, config.max_position}) {
+      for (const double frequency : RopeFrequencies(rope, config.head_width, rope.RopeLength(length)))
         VF_CHECK(std::isfinite(frequency));
     }
   }
@@ -50,9 +48,8 @@ void RunModelConfig(absl::string_view bytes) {
 
 // Views are inside the file and their sizes agree with their shapes.
 void RunSafetensors(absl::string_view bytes) {
-  const auto tensors = ParseSafetensors(bytes);
-  if (!tensors.ok()) return ExpectRefusal(tensors.status());
-  for (const TensorView& tensor : *tensors) {
+  ASSIGN_OR_REFUSE(const auto tensors, ParseSafetensors(bytes));
+  for (const TensorView& tensor : tensors) {
     VF_CHECK(tensor.bytes.data() >= bytes.data() &&
              tensor.bytes.data() + tensor.bytes.size() <= bytes.data() + bytes.size());
     if (!tensor.other_type.empty()) continue;
@@ -63,31 +60,28 @@ void RunSafetensors(absl::string_view bytes) {
 
 // The bytes as the index of a checkpoint of three shards: tensors of an accepted one are in the shards.
 void RunWeightIndex(absl::string_view bytes) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   static const bool is_written = [] {
     for (const char* shard :
          {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"}) {
-      testing_support::WriteFile(directory->File(shard), testing_support::ReadFile(absl::StrCat(
-                                                             "tests/testdata/goldens/llama/sharded-d16-bf16/", shard)));
+      WriteFile(directory->File(shard),
+                ReadFile(absl::StrCat("tests/testdata/goldens/llama/sharded-d16-bf16/", shard)));
     }
     return true;
   }();
   VF_CHECK(is_written);
-  testing_support::WriteFile(directory->File("model.safetensors.index.json"), std::string(bytes));
-  const auto weights = OpenWeights(directory->path());
-  if (!weights.ok()) return ExpectRefusal(weights.status());
-  for (const auto& [name, tensor] : (*weights)->tensors()) VF_CHECK((*weights)->Load(tensor).ok());
+  WriteFile(directory->File("model.safetensors.index.json"), std::string(bytes));
+  ASSIGN_OR_REFUSE(const auto weights, OpenWeights(directory->path()));
+  for (const auto& [name, tensor] : weights->tensors()) VF_CHECK(weights->Load(tensor).ok());
 }
 
 // A tokenizer that was accepted encodes and decodes.
 void RunTokenizerJson(absl::string_view bytes) {
-  const auto tokenizer = Tokenizer::FromJson(bytes);
-  if (!tokenizer.ok()) return ExpectRefusal(tokenizer.status());
-  const auto ids = (*tokenizer)->Encode("Hello  world, 123\n\tna\xC3\xAFve \xF0\x9F\x99\x82 don't <|end|>");
-  if (!ids.ok()) return ExpectRefusal(ids.status());
-  for (const int32_t id : *ids) VF_CHECK(id >= 0 && id < (*tokenizer)->vocab_size());
-  const auto text = (*tokenizer)->Decode(*ids);
-  if (!text.ok()) ExpectRefusal(text.status());
+  ASSIGN_OR_REFUSE(const auto tokenizer, Tokenizer::FromJson(bytes));
+  ASSIGN_OR_REFUSE(const auto ids,
+                   tokenizer->Encode("Hello  world, 123\n\tna\xC3\xAFve \xF0\x9F\x99\x82 don't <|end|>"));
+  for (const int32_t id : ids) VF_CHECK(id >= 0 && id < tokenizer->vocab_size());
+  ExpectRefusal(tokenizer->Decode(ids).status());
 }
 
 // Any bytes are text for a byte-level vocabulary: encoding, counting and decoding agree.
@@ -103,33 +97,28 @@ void RunTokenizerText(absl::string_view bytes) {
 
 // A stored job has a canonical form: parsing and serializing returns the input.
 void RunJobSpec(absl::string_view bytes) {
-  const auto spec = FromCanonicalJson(bytes);
-  if (!spec.ok()) return ExpectRefusal(spec.status());
-  const std::string text = ToCanonicalJson(*spec);
+  ASSIGN_OR_REFUSE(const auto spec, FromCanonicalJson(bytes));
+  const std::string text = ToCanonicalJson(spec);
   const auto again = FromCanonicalJson(text);
   VF_CHECK(again.ok() && ToCanonicalJson(*again) == text);
 }
 
 void RunChatFormat(absl::string_view bytes) {
-  const auto format = ParseChatFormat(bytes);
-  if (!format.ok()) return ExpectRefusal(format.status());
-  const auto wrapped = format->Wrap("a question");
-  if (!wrapped.ok()) return ExpectRefusal(wrapped.status());
-  VF_CHECK(wrapped->text.find("a question") != std::string::npos);
+  ASSIGN_OR_REFUSE(const auto format, ParseChatFormat(bytes));
+  ASSIGN_OR_REFUSE(const auto wrapped, format.Wrap("a question"));
+  VF_CHECK(wrapped.text.find("a question") != std::string::npos);
 }
 
 // Rows of a data file: those that a scan accepts can be read again.
 void RunJsonRows(absl::string_view bytes) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   const std::string path = directory->File("rows.jsonl");
-  testing_support::WriteFile(path, std::string(bytes));
+  WriteFile(path, std::string(bytes));
   for (const char* field : {"", "data"}) {
-    const auto file = JsonRowFile::Open(path);
-    if (!file.ok()) return ExpectRefusal(file.status());
-    const absl::Status scanned = (*file)->Scan(
+    ASSIGN_OR_REFUSE(const auto file, JsonRowFile::Open(path));
+    const absl::Status scanned = file->Scan(
         [](int64_t, absl::string_view text) -> absl::Status {
-          const auto fields = FieldsOf(text, {"context", "answer"});
-          if (!fields.ok()) ExpectRefusal(fields.status());
+          ExpectRefusal(FieldsOf(text, {"context", "answer"}).status());
           return absl::OkStatus();
         },
         field);
@@ -137,9 +126,8 @@ void RunJsonRows(absl::string_view bytes) {
       ExpectRefusal(scanned);
       continue;
     }
-    for (size_t i = 0; i < (*file)->places().size(); ++i) {
-      const auto row = (*file)->Read(i);
-      if (!row.ok()) ExpectRefusal(row.status());
+    for (size_t i = 0; i < file->places().size(); ++i) {
+      ExpectRefusal(file->Read(i).status());
     }
   }
 }
@@ -154,57 +142,48 @@ void RunJsonlTask(absl::string_view bytes) {
                      {"id", "id"},           {"cluster", "cluster"},
                      {"choices", "choices"}, {"evidence", "evidence"},
                      {"truncate", "middle"}};
-  const auto task = MakeJsonlTask(spec, "rows.jsonl", bytes);
-  if (!task.ok()) return ExpectRefusal(task.status());
-  VF_CHECK((*task)->question_count() > 0);
+  ASSIGN_OR_REFUSE(const auto task, MakeJsonlTask(spec, "rows.jsonl", bytes));
+  VF_CHECK(task->question_count() > 0);
 }
 
 // Index and rows of an imported task: an accepted index is written as it is read.
 void RunHelmetIndex(absl::string_view bytes) {
-  const auto index = helmet::ParseTaskIndex(bytes);
-  if (!index.ok()) return ExpectRefusal(index.status());
-  const std::string text = helmet::DumpTaskIndex(*index);
+  ASSIGN_OR_REFUSE(const auto index, helmet::ParseTaskIndex(bytes));
+  const std::string text = helmet::DumpTaskIndex(index);
   const auto again = helmet::ParseTaskIndex(text);
   VF_CHECK(again.ok() && helmet::DumpTaskIndex(*again) == text);
 }
 
 void RunHelmetRow(absl::string_view bytes) {
-  const auto object = ParseJson(bytes);
-  if (!object.ok()) return ExpectRefusal(object.status());
-  const auto row = helmet::RowFromJson(*object);
-  if (!row.ok()) return ExpectRefusal(row.status());
-  const auto again = helmet::RowFromJson(helmet::ToJson(*row));
-  VF_CHECK(again.ok() && helmet::ToJson(*again) == helmet::ToJson(*row));
+  ASSIGN_OR_REFUSE(const auto object, ParseJson(bytes));
+  ASSIGN_OR_REFUSE(const auto row, helmet::RowFromJson(object));
+  const auto again = helmet::RowFromJson(helmet::ToJson(row));
+  VF_CHECK(again.ok() && helmet::ToJson(*again) == helmet::ToJson(row));
 }
 
 void RunHelmetConfig(absl::string_view bytes) {
-  const auto entries = helmet::ParseConfig(bytes, "recall");
-  if (!entries.ok()) return ExpectRefusal(entries.status());
-  for (const helmet::ConfigEntry& entry : *entries) VF_CHECK(entry.input_max_length > 0);
+  ASSIGN_OR_REFUSE(const auto entries, helmet::ParseConfig(bytes, "recall"));
+  for (const helmet::ConfigEntry& entry : entries) VF_CHECK(entry.input_max_length > 0);
 }
 
-void RunHelmetTexts(absl::string_view bytes) {
-  const auto literals = helmet::PythonLiterals(bytes);
-  if (!literals.ok()) ExpectRefusal(literals.status());
-}
+void RunHelmetTexts(absl::string_view bytes) { ExpectRefusal(helmet::PythonLiterals(bytes).status()); }
 
 // The bytes as a data file of a release: the import ends, and rows that cannot be used are problems of their dataset.
 void RunHelmetRows(absl::string_view bytes) {
-  static const auto* const directory = new testing_support::TemporaryDirectory;
+  static const auto* const directory = new TemporaryDirectory;
   static const bool is_written = [] {
     helmet::WriteRelease(directory->path());
     return true;
   }();
   VF_CHECK(is_written);
-  testing_support::WriteFile(directory->File("data/json_kv/test_k6_dep6.jsonl"), std::string(bytes));
+  WriteFile(directory->File("data/json_kv/test_k6_dep6.jsonl"), std::string(bytes));
   helmet::ImportOptions options;
   options.checkout = directory->path();
   options.data = directory->File("data");
   options.out = directory->File("out");
   options.configs = {"recall"};
-  const auto result = helmet::ImportHelmet(options);
-  if (!result.ok()) return ExpectRefusal(result.status());
-  for (const helmet::ImportedTask& task : result->tasks) VF_CHECK(task.row_count > 0);
+  ASSIGN_OR_REFUSE(const auto result, helmet::ImportHelmet(options));
+  for (const helmet::ImportedTask& task : result.tasks) VF_CHECK(task.row_count > 0);
 }
 
 }  // namespace

@@ -9,9 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "base/check.h"
+#include "base/status_macros.h"
 
 namespace varifocal {
 
@@ -24,8 +23,9 @@ struct FuzzTarget {
 const std::vector<FuzzTarget>& FuzzTargets();        // files of models and data
 const std::vector<FuzzTarget>& ClientFuzzTargets();  // what users write and send
 
-// What every parser answers to bytes that it does not accept.
+// Success, or what every parser answers to bytes that it does not accept.
 inline void ExpectRefusal(const absl::Status& status) {
+  if (status.ok()) return;
   VF_CHECK(absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status));
   VF_CHECK(!status.message().empty());
 }
@@ -33,3 +33,10 @@ inline void ExpectRefusal(const absl::Status& status) {
 inline void PrintTo(const FuzzTarget& target, std::ostream* out) { *out << target.name; }  // for GoogleTest
 
 }  // namespace varifocal
+
+// ASSIGN_OR_REFUSE(const auto value, Parse(bytes)): ASSIGN_OR_RETURN of a target, which ends at a refusal.
+#define ASSIGN_OR_REFUSE(left, expression) VF_ASSIGN_OR_REFUSE_(VF_CONCAT_(vf_status_or_, __LINE__), left, expression)
+#define VF_ASSIGN_OR_REFUSE_(temporary, left, expression)        \
+  auto temporary = (expression);                                 \
+  if (!temporary.ok()) return ExpectRefusal(temporary.status()); \
+  left = std::move(temporary).value()

@@ -7,19 +7,12 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/process.h"
 
 namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::ReadFile;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
-using testing_support::WriteFile;
 
 constexpr char kModel[] = "models/baseline";
 

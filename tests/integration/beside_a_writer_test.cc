@@ -23,12 +23,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::ReadFile;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
 namespace fs = std::filesystem;
 
 using Answer =
@@ -61,9 +55,8 @@ std::set<Answer> ExportedAnswers(const std::string& folder) {
     const auto result = ParseJson(ReadFile(entry.path().string()));
     EXPECT_TRUE(result.ok()) << entry.path() << ": " << result.status();
     const Json& of = result->at("varifocal");
-    for (const Json& item : result->at("data")) {
+    for (const Json& item : result->at("data"))
       answers.emplace(of["variant"], of["task"], of["context_length"].get<int64_t>(), item["token_ids_sha256"]);
-    }
   }
   return answers;
 }
@@ -226,9 +219,8 @@ TEST(BesideAWriterTest, AMergeWaitsForTheLastShard) {
     is_merged = merged.exit_code == 0;
     if (is_merged) continue;
     refusal_count += absl::StrContains(merged.err, "is running");
-    for (const auto& entry : fs::directory_iterator(directory.path())) {
+    for (const auto& entry : fs::directory_iterator(directory.path()))
       EXPECT_FALSE(absl::StartsWith(entry.path().filename().string(), "out.db")) << entry.path();
-    }
   }
   EXPECT_GT(refusal_count, 0) << "none ran beside the job";
   EXPECT_EQ(writer.Wait(60), 0) << writer.Errors();

@@ -10,7 +10,6 @@
 
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -18,8 +17,6 @@ namespace varifocal {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::ProcessResult;
-using testing_support::RunProcess;
 
 class EpochsTest : public testing::Test {
  protected:
@@ -42,7 +39,7 @@ class EpochsTest : public testing::Test {
     return RunProcess("varifocal", {"diff", directory_.File(a), directory_.File(b)}, {.seconds_max = 60});
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(EpochsTest, AnswersDependOnQuestionAndEpochAlone) {
@@ -134,7 +131,7 @@ TEST_F(EpochsTest, AnswersOfAnotherProgramHaveEpochsToo) {
   }
   EXPECT_EQ(count, 4);
   EXPECT_EQ(seeds.size(), 4u);
-  testing_support::WriteFile(directory_.File("answers.jsonl"), answers);
+  WriteFile(directory_.File("answers.jsonl"), answers);
   arguments = {"import", "--predictions=" + directory_.File("answers.jsonl"), "--name=other",
                "--db=" + directory_.File("r.db")};
   arguments.insert(arguments.end(), suite.begin(), suite.end());

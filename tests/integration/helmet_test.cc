@@ -18,12 +18,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::ReadFile;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
-using testing_support::WriteFile;
 namespace fs = std::filesystem;
 
 std::string HelmetFlag(const std::string& name, const std::string& value) {
@@ -110,9 +104,8 @@ TEST(HelmetJourneyTest, FromAReleaseToAJudgedReport) {
   std::string answers;
   for (const auto& [cell, path] : Exported(directory.File("output1/plain"), "rag")) {
     const Json result = ParseJson(ReadFile(path.string())).value();
-    for (const Json& item : result["data"]) {
+    for (const Json& item : result["data"])
       answers += Json{{"token_ids_sha256", item["token_ids_sha256"]}, {"prediction", item["answer"][0]}}.dump() + "\n";
-    }
   }
   WriteFile(directory.File("answers.jsonl"), answers);
   const ProcessResult elsewhere = RunProcess(

@@ -15,12 +15,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::ReadFile;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
-
 constexpr char kSuite[] = "tests/integration/tiny.yaml";
 constexpr char kVariants[] = "baseline,focal-constant,focal-learned,baseline@t=0.7";
 

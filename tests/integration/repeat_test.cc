@@ -9,7 +9,6 @@
 
 #include "base/json.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
 #include "tests/support/messages.h"
 #include "tests/support/process.h"
 
@@ -18,10 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-using testing_support::ProcessResult;
-using testing_support::ReadFile;
-using testing_support::RunProcess;
-using testing_support::WriteFile;
 
 constexpr char kRows[] = "{\"q\": \"The capital is\", \"a\": \"Rome\"}\n{\"q\": \"It is\", \"a\": \"Paris\"}\n";
 
@@ -48,7 +43,7 @@ class RepeatTest : public testing::Test {
     WriteFile(model_ + "/" + file, json.dump());
   }
 
-  testing_support::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   const std::string model_ = directory_.File("model"), rows_ = directory_.File("rows.jsonl"),
                     suite_ = directory_.File("suite.yaml");
 };

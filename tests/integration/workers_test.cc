@@ -14,12 +14,6 @@
 namespace varifocal {
 namespace {
 
-using testing_support::BackgroundProcess;
-using testing_support::DaemonProcess;
-using testing_support::ProcessResult;
-using testing_support::RunProcess;
-using testing_support::TemporaryDirectory;
-
 constexpr char kWorkersSuite[] = "tests/integration/tiny.yaml";
 constexpr char kInspectedRows[] = "--inspected-rows=question";
 constexpr int kAnswers = 2 * 5 * 2 * 8;  // variants, tasks, lengths, samples

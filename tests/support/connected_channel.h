@@ -13,7 +13,8 @@
 #include <memory>
 #include <string>
 
-namespace varifocal::testing_support {
+namespace varifocal {
+inline namespace testing_support {
 
 // The test fails if nothing answers at `address` within a minute.
 inline std::shared_ptr<grpc::Channel> ConnectedChannel(
@@ -25,4 +26,5 @@ inline std::shared_ptr<grpc::Channel> ConnectedChannel(
   return channel;
 }
 
-}  // namespace varifocal::testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -12,7 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
-namespace varifocal::testing_support {
+namespace varifocal {
+inline namespace testing_support {
 
 inline constexpr char kHttp2Preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -68,4 +69,5 @@ inline std::string GrpcMessage(absl::string_view message, bool is_compressed = f
   return absl::StrCat(std::string(1, is_compressed ? '\1' : '\0'), BigEndian(message.size(), 4), message);
 }
 
-}  // namespace varifocal::testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -9,7 +9,8 @@
 #include "base/json.h"
 #include "gtest/gtest.h"
 
-namespace varifocal::testing_support {
+namespace varifocal {
+inline namespace testing_support {
 
 inline constexpr char kUnknownKey[] = "sparkle";
 
@@ -67,4 +68,5 @@ inline void ForEachChange(const Json& valid, const std::function<void(const Json
   }
 }
 
-}  // namespace varifocal::testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-namespace varifocal::testing_support {
+namespace varifocal {
+inline namespace testing_support {
 
 struct ProcessResult {
   int exit_code = -1;  // 128 + N when signal N ended it; -1 when it had to be killed at the time limit
@@ -79,4 +80,5 @@ class DaemonProcess : public BackgroundProcess {
   std::string Address();
 };
 
-}  // namespace varifocal::testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -7,7 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace varifocal::testing_support {
+namespace varifocal {
+inline namespace testing_support {
 
 // The value of the key that a recall_kv prompt asks for: its last line that begins with a quotation mark is the key, or in a
 // chat form what the question has in quotation marks. "" where the prompt is no such question.
@@ -24,4 +25,5 @@ inline std::string RecallValue(const std::string& prompt) {
   return prompt.substr(at, prompt.find('"', at) - at);
 }
 
-}  // namespace varifocal::testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -19,7 +19,8 @@
 #include "absl/strings/string_view.h"
 #include "base/random.h"
 
-namespace varifocal::testing_support {
+namespace varifocal {
+inline namespace testing_support {
 
 // Seeds a stream of draws: the driver's name and VARIFOCAL_FAULT_SEED.
 std::string SeedOf(absl::string_view name);
@@ -64,4 +65,5 @@ void PrintQuantiles(const std::string& what, const std::string& unit, std::vecto
 // Another measured value for the table.
 void PrintMeasured(const std::string& text);
 
-}  // namespace varifocal::testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -183,9 +183,8 @@ std::vector<Cell> Cells(bool tiny) {
     t.Suffix(s, 2048, 32768);
   }
   t.Decode(reference, 8, 8192);
-  for (const auto& [group_count, top_k] : {std::pair{8, 1}, {16, 2}}) {
+  for (const auto& [group_count, top_k] : {std::pair{8, 1}, {16, 2}})
     t.Groups(reference, "attention", group_count, top_k, 32768);
-  }
   // Head dims of other models, for the attention kernels alone.
   for (const AttentionShape& s : {AttentionShape{16, 16, 96}, {8, 8, 256}}) t.Prefill(s, 8192);
   for (const int model : {1, 2}) t.ModelPrefill(model, 32768);

@@ -39,9 +39,8 @@ constexpr double kBusy = 0.98;
 std::vector<TokenGroups> DrawGroups(int group_count, int top_k, int length) {
   std::vector<TokenGroups> groups(length);
   for (int position = 0; position < length; ++position) {
-    for (uint64_t draw = 0; std::popcount(groups[position]) < top_k; ++draw) {
+    for (uint64_t draw = 0; std::popcount(groups[position]) < top_k; ++draw)
       groups[position] |= 1u << Mix(31, position * 64 + draw) % group_count;
-    }
   }
   return groups;
 }

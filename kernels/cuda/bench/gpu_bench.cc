@@ -88,9 +88,8 @@ void PrintCells(const BackendInfo& info, const BenchPlace& place, const std::vec
 
 // A wrong result has no time.
 bool Print(const Cell& cell, Outcome outcome) {
-  if (outcome.wrong.empty() && !(outcome.error <= outcome.error_max)) {
+  if (outcome.wrong.empty() && !(outcome.error <= outcome.error_max))
     outcome.wrong = "errs by " + std::to_string(outcome.error) + ", above " + std::to_string(outcome.error_max);
-  }
   const bool right = outcome.wrong.empty();
   if (!std::isfinite(outcome.error)) outcome.error = 1e300;  // JSON has no other numbers
   const auto rate = [&](double amount, double unit) { return right ? amount / outcome.seconds * unit : 0.0; };
@@ -109,9 +108,8 @@ bool Print(const Cell& cell, Outcome outcome) {
   if (!right) std::printf(", \"wrong\": %s", Quoted(outcome.wrong).c_str());
   if (!outcome.logits.empty()) {
     std::printf(", \"logits\": [");
-    for (size_t i = 0; i < std::min<size_t>(256, outcome.logits.size()); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(256, outcome.logits.size()); ++i)
       std::printf("%s%.9g", i == 0 ? "" : ", ", static_cast<double>(outcome.logits[i]));
-    }
     std::printf("]");
   }
   std::printf("}\n");

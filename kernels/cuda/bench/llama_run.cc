@@ -26,9 +26,8 @@ void FillRandom(uint64_t seed, uint16_t* out, size_t count) {
   constexpr float kUnitOf16 = kWeightDeviation * 1.7320508075688772 / 32768;
   for (size_t i = 0; i < count; i += 4) {
     const uint64_t bits = Mix(seed, i);
-    for (size_t k = 0; k < 4 && i + k < count; ++k) {
+    for (size_t k = 0; k < 4 && i + k < count; ++k)
       out[i + k] = RoundToBF16(static_cast<int16_t>(bits >> (16 * k)) * kUnitOf16);
-    }
   }
 }
 
@@ -158,9 +157,7 @@ Checkpoint::~Checkpoint() {
 
 HostMatrix Checkpoint::At(const std::string& name) const {
   for (const Tensor& tensor : tensors_) {
-    if (tensor.name == name) {
-      return {DType::kBF16, data_ + header_.size() + tensor.offset, tensor.rows, tensor.columns};
-    }
+    if (tensor.name == name) return {DType::kBF16, data_ + header_.size() + tensor.offset, tensor.rows, tensor.columns};
   }
   VF_CHECK(false, "a tensor of the layout");
   return {};

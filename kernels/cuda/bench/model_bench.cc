@@ -219,9 +219,8 @@ class Continuations final : public Bench {
     const std::vector<int32_t> prefix = TextOf(cell.model, 0, cell.context);
     prefix_pages_ = run_.Pages(cell.context);
     run_.Prompt(prefix, prefix_pages_, cell.context);
-    for (int s = 0; s < cell.sequences; ++s) {
+    for (int s = 0; s < cell.sequences; ++s)
       pages_.push_back(run_.Pages(cell.context + cell.rows, &prefix_pages_, cell.context / kPageTokens));
-    }
     // The first one without cache: prefix and question in one prompt, in its own pages.
     std::vector<int32_t> whole = prefix, question = TextOf(cell.model, 1, cell.rows);
     whole.insert(whole.end(), question.begin(), question.end());
@@ -265,9 +264,8 @@ class Continuations final : public Bench {
   // Each row's score is that of the question's next token.
   std::vector<HeadRow> Heads(int first_row, const std::vector<int32_t>& question) const {
     std::vector<HeadRow> heads;
-    for (size_t i = 0; i + 1 < question.size(); ++i) {
+    for (size_t i = 0; i + 1 < question.size(); ++i)
       heads.push_back({.row = first_row + static_cast<int>(i), .target = question[i + 1]});
-    }
     return heads;
   }
 

@@ -239,9 +239,8 @@ std::string SearchPlans(Runtime& runtime, const ProductPlan& shape, std::span<co
     text += part;
   }
   text += " us\n";
-  for (const PlanRange& range : choice.ranges) {
+  for (const PlanRange& range : choice.ranges)
     text += library.PlanRow(candidates[range.candidate].plan, range.rows_from) + "\n";
-  }
   return text;
 }
 
@@ -255,9 +254,8 @@ std::vector<ProductPlan> PlanShapes() {
     const std::pair<int, int> products[] = {
         {attended + 2 * kv, width}, {width, attended}, {2 * ffn, width}, {width, ffn}, {kHeadSliceOutputs, width}};
     for (const auto& [outputs, inner] : products) {
-      for (const ProductType type : {ProductType::kBf16, ProductType::kF32}) {
+      for (const ProductType type : {ProductType::kBf16, ProductType::kF32})
         shapes.push_back({.outputs = outputs, .inner = inner, .weight_stride = inner, .type = type});
-      }
     }
   }
   return shapes;

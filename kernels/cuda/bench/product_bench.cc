@@ -26,9 +26,8 @@ class ProductBench final : public Bench {
     weights_host_ = RandomOperands(backend_, 1, numbers);
     const HostMatrix matrix = MatrixOf(weights_host_, cell.outputs, cell.inner);
     const size_t copies = decode_ && !place.tiny ? std::max<size_t>(1, kRotationBytes / (2 * numbers)) : 1;
-    for (size_t i = 0; i < copies; ++i) {
+    for (size_t i = 0; i < copies; ++i)
       weights_.push_back(ValueOrDie(backend_.CreateWeight({&matrix, 1}, WeightUse::kPlain)));
-    }
     const size_t row_bytes = cell.inner * sizeof(uint16_t);
     x_host_ = RandomOperands(backend_, 2, WideProduct(std::min(cell.rows, kRandomRows), cell.inner));
     x_ = ValueOrDie(backend_.Allocate(cell.rows * row_bytes));
@@ -119,9 +118,8 @@ class CopyBench final : public Bench {
     numbers_.resize(std::min<size_t>(bytes_, size_t{64} << 20) / 8);
     for (size_t i = 0; i < numbers_.size(); ++i) numbers_[i] = Mix(5, i);
     const size_t piece = numbers_.size() * 8;
-    for (size_t at = 0; at < bytes_; at += piece) {
+    for (size_t at = 0; at < bytes_; at += piece)
       place.runtime.CopyToDevice(static_cast<char*>(memory_[0]) + at, numbers_.data(), std::min(piece, bytes_ - at));
-    }
   }
   ~CopyBench() override {
     place_.runtime.Synchronize();

@@ -48,9 +48,7 @@ class Prompt {
     const double of_heads = (attended() * 4 + kv * 2 + attended() * 1.5) / heads();  // and angles
     Bounds all = Product(heads(), width, fused ? of_heads : 4) + Product(width, attended(), 8) +
                  Product(width, ffn, 8) + Product(2 * ffn, width, fused ? kGateBytes : gated);
-    if (!fused) {
-      all = all + Moved(rows * (4 * heads() + 4 * attended() + 2 * kv)) + Moved(rows * ffn * (2 * gated + 2));
-    }
+    if (!fused) all = all + Moved(rows * (4 * heads() + 4 * attended() + 2 * kv)) + Moved(rows * ffn * (2 * gated + 2));
     all = all + Moved(2 * rows * 6 * width);
     return all + Bounds{AttentionFlops() / kAttentionBest, AttentionFlops() / kAttentionWorst};
   }

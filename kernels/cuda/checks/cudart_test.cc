@@ -5,7 +5,6 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdlib>
 
@@ -361,9 +360,8 @@ TEST_F(Cudart, EachRuntimeUsesItsOwnDevice) {
       fake::Machine().launches.clear();
       EXPECT_EQ(calls[i](devices[index]), 0) << "call " << i << " of device " << index;
       EXPECT_EQ(fake::CurrentDevice(), static_cast<int>(index)) << "call " << i;
-      for (const fake::Launched& launched : fake::Machine().launches) {
+      for (const fake::Launched& launched : fake::Machine().launches)
         EXPECT_EQ(launched.device, static_cast<int>(index));
-      }
     }
   }
   DeviceProperties properties;

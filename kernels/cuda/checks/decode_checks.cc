@@ -72,10 +72,8 @@ std::string CheckBits(const DecodeCase& c, const std::string& device) {
   DecodeModel one(**separate, c), other(**fused, c);
   const int count = static_cast<int>(c.contexts.size());
   const StepResult want = one.Decode(0, count);
-  for (int step = 0; step < 3; ++step) {
-    if (std::string verdict = Compare(want, other.Decode(0, count), "step " + std::to_string(step)); !verdict.empty())
-      return verdict;
-  }
+  for (int step = 0; step < 3; ++step)
+    RETURN_COMPLAINT(Compare(want, other.Decode(0, count), "step " + std::to_string(step)));
   const StepResult alone = other.Decode(count - 1, 1);
   const size_t width = c.width;
   if (std::memcmp(alone.residual.data(), &want.residual[(count - 1) * width], width * sizeof(float)) != 0)
@@ -85,7 +83,7 @@ std::string CheckBits(const DecodeCase& c, const std::string& device) {
 
 // On the emulator: the number of kernels, counters, and orders of threads and blocks.
 std::string CheckOnEmulator(const DecodeCase& c) {
-  if (std::string verdict = CheckBits(c, "emulated"); !verdict.empty()) return verdict;
+  RETURN_COMPLAINT(CheckBits(c, "emulated"));
   const auto open = [](const char* kernels) { return Take(OpenDevice("emulated", {.decode_kernels = kernels})); };
   const auto separate = open("separate"), fused = open("fused");
   DecodeModel one(*separate, c), other(*fused, c);
@@ -99,7 +97,7 @@ std::string CheckOnEmulator(const DecodeCase& c) {
     emulator::SetScheduleSeed(seed);
     const StepResult got = other.Decode(0, count);
     emulator::SetScheduleSeed(0);
-    if (std::string verdict = Compare(want, got, "seed " + std::to_string(seed)); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(Compare(want, got, "seed " + std::to_string(seed)));
     if (!zero()) return "a counter is not zero after a step";
     const auto text = [&](int64_t launches) {
       return std::to_string(launches) + " kernels for " + std::to_string(c.layers) + " layers";
@@ -163,8 +161,7 @@ std::string CheckAbandonedAndConcurrent() {
   const StepResult want = one.Decode(0, 2);
   for (int i = 0; i < 2; ++i) {
     one.Abandon();
-    if (std::string verdict = Compare(want, one.Decode(0, 2), "after an abandoned step"); !verdict.empty())
-      return verdict;
+    RETURN_COMPLAINT(Compare(want, one.Decode(0, 2), "after an abandoned step"));
   }
   if (one.workspace().arrived() == other.workspace().arrived()) return "two workspaces share their counters";
   StepResult beside;
@@ -174,7 +171,7 @@ std::string CheckAbandonedAndConcurrent() {
   StepResult got;
   for (int i = 0; i < 3; ++i) got = one.Decode(0, 2);
   thread.join();
-  if (std::string verdict = Compare(want, got, "beside another workspace"); !verdict.empty()) return verdict;
+  RETURN_COMPLAINT(Compare(want, got, "beside another workspace"));
   return Compare(want, beside, "the other workspace");
 }
 
@@ -190,8 +187,7 @@ std::string CheckGraphs() {
   int replaced = 0;
   for (int i = 0; i < 4; ++i) {
     replaced = machine->calls["ReplaceLaunch"];
-    if (std::string verdict = Compare(want, other.Decode(0, 3, true), "step " + std::to_string(i)); !verdict.empty())
-      return verdict;
+    RETURN_COMPLAINT(Compare(want, other.Decode(0, 3, true), "step " + std::to_string(i)));
   }
   if (machine->calls["QueueGraph"] != 4 || machine->calls["MakeGraph"] != 1) return "steps are not one graph";
   if (machine->calls["ReplaceLaunch"] != replaced) return "equal steps replace launches";

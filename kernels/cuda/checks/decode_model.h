@@ -103,16 +103,16 @@ class DecodeModel {
     pool_ = Take(
         backend.CreateKvPool({.layer_count = c.layers, .kv_head_count = c.kv_heads, .head_dim = c.head_dim}, pages_));
     const int rows = std::max<int>(context_max_, c.contexts.size());
-    workspace_ = Take(backend.CreateWorkspace({.row_count_max = rows,
-                                               .sequence_count_max = static_cast<int>(c.contexts.size()),
-                                               .head_row_count_max = static_cast<int>(c.contexts.size()),
-                                               .context_length_max = context_max_,
-                                               .model_dim = c.width,
-                                               .query_head_count = c.query_heads,
-                                               .kv_head_count = c.kv_heads,
-                                               .head_dim = c.head_dim,
-                                               .ffn_dim = c.ffn,
-                                               .vocab_size = 64}));
+    workspace_ = SmallWorkspace(backend, {.row_count_max = rows,
+                                          .sequence_count_max = static_cast<int>(c.contexts.size()),
+                                          .head_row_count_max = static_cast<int>(c.contexts.size()),
+                                          .context_length_max = context_max_,
+                                          .model_dim = c.width,
+                                          .query_head_count = c.query_heads,
+                                          .kv_head_count = c.kv_heads,
+                                          .head_dim = c.head_dim,
+                                          .ffn_dim = c.ffn,
+                                          .vocab_size = 64});
     head_ = weight(64, c.width, WeightUse::kHead);
     residual_ = Empty(backend, WideProduct(rows, c.width));
     normed_ = EmptyOperands(backend, WideProduct(rows, c.width));
@@ -128,7 +128,7 @@ class DecodeModel {
     if (as_graph) backend_.QueueWithHead(*workspace_);
     StepResult result;
     const int64_t before = emulator::LaunchCount();
-    Must(backend_.Norm(*workspace_, NormOf(layers_[0].attention_norm, layers_[0])));
+    CheckOk(backend_.Norm(*workspace_, NormOf(layers_[0].attention_norm, layers_[0])));
     if (abandon) {
       Project(0);
       backend_.EndStep(*workspace_);
@@ -139,12 +139,12 @@ class DecodeModel {
     result.launches = emulator::LaunchCount() - before;
     std::vector<HeadResult> heads(1);
     const HeadRow head{.row = 0, .logits_slot = -1};
-    Must(backend_.LmHead(*workspace_, {.residual = {residual_.get(), 0},
-                                       .norm_weight = {layers_[0].mlp_norm.get(), 0},
-                                       .norm_epsilon = kEpsilon,
-                                       .weight = head_.get(),
-                                       .rows = {&head, 1},
-                                       .results = heads}));
+    CheckOk(backend_.LmHead(*workspace_, {.residual = {residual_.get(), 0},
+                                          .norm_weight = {layers_[0].mlp_norm.get(), 0},
+                                          .norm_epsilon = kEpsilon,
+                                          .weight = head_.get(),
+                                          .rows = {&head, 1},
+                                          .results = heads}));
     backend_.EndStep(*workspace_);
     result.residual = Download(backend_, *residual_, WideProduct(count, c_.width));
     result.residual.push_back(heads[0].log_sum_exp);
@@ -153,8 +153,8 @@ class DecodeModel {
     for (int i = 0; i < c_.layers; ++i) {
       for (int s = first; s < first + count; ++s) {
         std::vector<float> keys(numbers), values(numbers);
-        Must(backend_.ReadPage(*pool_, i, tables_[s].back(), c_.contexts[s] % kPageTokens + 1, keys.data(),
-                               values.data()));
+        CheckOk(backend_.ReadPage(*pool_, i, tables_[s].back(), c_.contexts[s] % kPageTokens + 1, keys.data(),
+                                  values.data()));
         for (const auto* part : {&keys, &values})
           result.keys_values.insert(result.keys_values.end(), part->begin(), part->end());
       }
@@ -188,7 +188,7 @@ class DecodeModel {
     if (rows == 0) return;
     const std::span<const int32_t> table = tables_[s];
     const SequenceRows sequence{.row_count = rows, .page_tables = {&table, 1}};
-    Must(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
+    CheckOk(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
     for (int i = 0; i < c_.layers; ++i) {
       std::vector<float> numbers = UniformVector(500 + 10 * s + i, WideProduct(rows, c_.width));
       const std::vector<float> row(numbers.begin(), numbers.begin() + c_.width);
@@ -210,7 +210,6 @@ class DecodeModel {
   };
 
   static constexpr float kEpsilon = 1e-5f;
-  static void Must(const Error& error) { VF_CHECK(error.ok(), "an operation of a decode step"); }
   NormArgs NormOf(const std::unique_ptr<Buffer>& weight, const Layer& layer) const {
     NormArgs args{.kind = c_.layer_norm ? NormKind::kLayer : NormKind::kRms,
                   .x = {residual_.get(), 0},
@@ -227,22 +226,22 @@ class DecodeModel {
   void Project(int i) {
     const Layer& layer = layers_[i];
     const RopeTable* const ropes[] = {rope_.get()};
-    Must(backend_.QkvRopeWrite(*workspace_, {.x = {normed_.get(), 0},
-                                             .weight = layer.qkv.get(),
-                                             .bias = If(c_.biases, layer.qkv_bias),
-                                             .query_norm = If(c_.head_norms, layer.query_norm),
-                                             .key_norm = If(c_.head_norms, layer.key_norm),
-                                             .value_norm = If(c_.value_norms, layer.value_norm),
-                                             .norm_over_width = c_.norm_over_width,
-                                             .norm_after_rotation = c_.norm_after_rotation,
-                                             .norm_epsilon = kEpsilon,
-                                             .clip = c_.clip,
-                                             .query_head_count = c_.query_heads,
-                                             .rope_tables = c_.rotates ? std::span<const RopeTable* const>(ropes)
-                                                                       : std::span<const RopeTable* const>(),
-                                             .pool = pool_.get(),
-                                             .layer = i,
-                                             .queries = {queries_.get(), 0}}));
+    CheckOk(backend_.QkvRopeWrite(*workspace_, {.x = {normed_.get(), 0},
+                                                .weight = layer.qkv.get(),
+                                                .bias = If(c_.biases, layer.qkv_bias),
+                                                .query_norm = If(c_.head_norms, layer.query_norm),
+                                                .key_norm = If(c_.head_norms, layer.key_norm),
+                                                .value_norm = If(c_.value_norms, layer.value_norm),
+                                                .norm_over_width = c_.norm_over_width,
+                                                .norm_after_rotation = c_.norm_after_rotation,
+                                                .norm_epsilon = kEpsilon,
+                                                .clip = c_.clip,
+                                                .query_head_count = c_.query_heads,
+                                                .rope_tables = c_.rotates ? std::span<const RopeTable* const>(ropes)
+                                                                          : std::span<const RopeTable* const>(),
+                                                .pool = pool_.get(),
+                                                .layer = i,
+                                                .queries = {queries_.get(), 0}}));
   }
   void RunLayer(int i) {
     const Layer& layer = layers_[i];
@@ -250,34 +249,34 @@ class DecodeModel {
     const NormArgs of_mlp = NormOf(layer.mlp_norm, layer);
     const NormArgs next = is_last ? NormArgs{} : NormOf(layers_[i + 1].attention_norm, layer);
     Project(i);
-    Must(backend_.Attend(*workspace_, {.queries = {queries_.get(), 0},
-                                       .query_head_count = c_.query_heads,
-                                       .pool = pool_.get(),
-                                       .layer = i,
-                                       .scale = c_.scale,
-                                       .out = {attended_.get(), 0}}));
-    Must(backend_.LinearResidual(*workspace_, {.x = {attended_.get(), 0},
-                                               .weight = layer.output.get(),
-                                               .bias = If(c_.biases, layer.output_bias),
-                                               .multiplier = 0.7f,
-                                               .residual = {residual_.get(), 0},
-                                               .next_norm = &of_mlp}));
+    CheckOk(backend_.Attend(*workspace_, {.queries = {queries_.get(), 0},
+                                          .query_head_count = c_.query_heads,
+                                          .pool = pool_.get(),
+                                          .layer = i,
+                                          .scale = c_.scale,
+                                          .out = {attended_.get(), 0}}));
+    CheckOk(backend_.LinearResidual(*workspace_, {.x = {attended_.get(), 0},
+                                                  .weight = layer.output.get(),
+                                                  .bias = If(c_.biases, layer.output_bias),
+                                                  .multiplier = 0.7f,
+                                                  .residual = {residual_.get(), 0},
+                                                  .next_norm = &of_mlp}));
     if (c_.gated) {
-      Must(backend_.LinearGated(*workspace_, {.x = {normed_.get(), 0},
-                                              .weight = layer.up.get(),
-                                              .bias = If(c_.biases, layer.up_bias),
-                                              .out = {hidden_.get(), 0}}));
+      CheckOk(backend_.LinearGated(*workspace_, {.x = {normed_.get(), 0},
+                                                 .weight = layer.up.get(),
+                                                 .bias = If(c_.biases, layer.up_bias),
+                                                 .out = {hidden_.get(), 0}}));
     } else {
-      Must(backend_.Linear(*workspace_, {.x = {normed_.get(), 0},
-                                         .weight = layer.up.get(),
-                                         .bias = If(c_.biases, layer.up_bias),
-                                         .activation = Activation::kGeluTanh,
-                                         .out = {hidden_.get(), 0}}));
+      CheckOk(backend_.Linear(*workspace_, {.x = {normed_.get(), 0},
+                                            .weight = layer.up.get(),
+                                            .bias = If(c_.biases, layer.up_bias),
+                                            .activation = Activation::kGeluTanh,
+                                            .out = {hidden_.get(), 0}}));
     }
-    Must(backend_.LinearResidual(*workspace_, {.x = {hidden_.get(), 0},
-                                               .weight = layer.down.get(),
-                                               .residual = {residual_.get(), 0},
-                                               .next_norm = is_last ? nullptr : &next}));
+    CheckOk(backend_.LinearResidual(*workspace_, {.x = {hidden_.get(), 0},
+                                                  .weight = layer.down.get(),
+                                                  .residual = {residual_.get(), 0},
+                                                  .next_norm = is_last ? nullptr : &next}));
   }
   // Sequences [first, first + count), with the residual's rows.
   void BeginDecode(int first, int count) {
@@ -293,9 +292,9 @@ class DecodeModel {
       residual.insert(residual.end(), one.begin(), one.end());
     }
     step_masks_ = step_mask_;
-    Must(backend_.Write({residual_.get(), 0}, residual.data(), residual.size() * sizeof(float)));
-    Must(backend_.BeginStep(*workspace_,
-                            {.phase = Phase::kDecode, .sequences = step_rows_, .masks = {&step_masks_, 1}}));
+    CheckOk(backend_.Write({residual_.get(), 0}, residual.data(), residual.size() * sizeof(float)));
+    CheckOk(backend_.BeginStep(*workspace_,
+                               {.phase = Phase::kDecode, .sequences = step_rows_, .masks = {&step_masks_, 1}}));
   }
 
   Backend& backend_;

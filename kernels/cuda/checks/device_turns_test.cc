@@ -5,7 +5,6 @@
 #include "kernels/cuda/device_turns.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <atomic>
 #include <map>

@@ -177,16 +177,13 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
   const int width = (query_heads + 2 * kv_heads) * kDim;
   auto weight =
       MakeWeight(backend, ProductInput(backend, UniformVector(1, width * kWidth)), width, kWidth, WeightUse::kPlain);
-  auto workspace = Take(backend.CreateWorkspace({.row_count_max = kPrefix,
-                                                 .sequence_count_max = kSequences,
-                                                 .head_row_count_max = 1,
-                                                 .context_length_max = kPrefix + 256,
-                                                 .model_dim = kWidth,
-                                                 .query_head_count = query_heads,
-                                                 .kv_head_count = kv_heads,
-                                                 .head_dim = kDim,
-                                                 .ffn_dim = 16,
-                                                 .vocab_size = 16}));
+  auto workspace = SmallWorkspace(backend, {.row_count_max = kPrefix,
+                                            .sequence_count_max = kSequences,
+                                            .context_length_max = kPrefix + 256,
+                                            .model_dim = kWidth,
+                                            .query_head_count = query_heads,
+                                            .kv_head_count = kv_heads,
+                                            .head_dim = kDim});
   auto pool = Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = kv_heads, .head_dim = kDim}, 64));
   auto queries = Empty(backend, kPrefix * query_heads * kDim), scales = Upload(backend, UniformVector(2, kSequences));
   auto out = EmptyOperands(backend, kSequences * query_heads * kDim);
@@ -202,20 +199,17 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
   std::vector<std::span<const int32_t>> spans(tables.begin(), tables.end());
   const auto project = [&](uint64_t seed, int rows) {
     auto x = UploadOperands(backend, ProductInput(backend, UniformVector(seed, rows * kWidth)));
-    VF_CHECK(backend
-                 .QkvRopeWrite(*workspace, {.x = {x.get(), 0},
-                                            .weight = weight.get(),
-                                            .query_head_count = query_heads,
-                                            .pool = pool.get(),
-                                            .queries = {queries.get(), 0}})
-                 .ok(),
-             "valid");
+    CheckOk(backend.QkvRopeWrite(*workspace, {.x = {x.get(), 0},
+                                              .weight = weight.get(),
+                                              .query_head_count = query_heads,
+                                              .pool = pool.get(),
+                                              .queries = {queries.get(), 0}}));
   };
   for (int s = 0; s < kSequences; ++s) {
     for (const auto& [first, rows] : {std::pair{0, kPrefix}, {kPrefix, own_tokens[s] - 1}}) {
       const SequenceRows piece{.row_count = rows, .first_position = first, .page_tables = {&spans[s], 1}};
       if (rows == 0 || (first == 0 && s > 0 && s + 1 < kSequences)) continue;
-      VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&piece, 1}}).ok(), "valid");
+      CheckOk(backend.BeginStep(*workspace, {.sequences = {&piece, 1}}));
       project(10 + s + first, rows);
     }
   }
@@ -230,19 +224,15 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
       intervals.push_back({window == 0 ? 0 : std::max(0, position + 1 - window), position + 1});
     }
     const std::span<const RowInterval> mask = intervals;
-    VF_CHECK(backend.BeginStep(*workspace, {.phase = Phase::kDecode, .sequences = rows, .masks = {&mask, 1}}).ok(),
-             "valid");
+    CheckOk(backend.BeginStep(*workspace, {.phase = Phase::kDecode, .sequences = rows, .masks = {&mask, 1}}));
     for (int s = begin; s < end; ++s) {
       // The values of each row do not depend on the others.
       auto query = Upload(backend, UniformVector(100 + s, query_heads * kDim, 3.0f));
       const std::vector<float> numbers = Download(backend, *query, query_heads * kDim);
-      VF_CHECK(backend
-                   .Write({queries.get(), (s - begin) * numbers.size() * sizeof(float)}, numbers.data(),
-                          numbers.size() * sizeof(float))
-                   .ok(),
-               "valid");
+      CheckOk(backend.Write({queries.get(), (s - begin) * numbers.size() * sizeof(float)}, numbers.data(),
+                            numbers.size() * sizeof(float)));
       const float scale = 0.2f + 0.1f * s;
-      VF_CHECK(backend.Write({scales.get(), (s - begin) * sizeof(float)}, &scale, sizeof scale).ok(), "valid");
+      CheckOk(backend.Write({scales.get(), (s - begin) * sizeof(float)}, &scale, sizeof scale));
     }
     AttendArgs args{.queries = {queries.get(), 0},
                     .query_head_count = query_heads,
@@ -251,7 +241,7 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
                     .out = {out.get(), 0}};
     if (row_scales) args.row_scales = {scales.get(), 0};
     const int64_t before = emulator::GetCounters().blocks;
-    VF_CHECK(backend.Attend(*workspace, args).ok(), "valid");
+    CheckOk(backend.Attend(*workspace, args));
     blocks += emulator::GetCounters().blocks - before;
     return DownloadOperands(backend, *out, (end - begin) * query_heads * kDim);
   };
@@ -259,7 +249,7 @@ std::string CheckSharedDecode(int query_heads, int kv_heads, int window, bool ro
   for (int s = 0; s < kSequences; ++s) {
     const SequenceRows piece{
         .row_count = 1, .first_position = kPrefix + own_tokens[s] - 1, .page_tables = {&spans[s], 1}};
-    VF_CHECK(backend.BeginStep(*workspace, {.sequences = {&piece, 1}}).ok(), "valid");
+    CheckOk(backend.BeginStep(*workspace, {.sequences = {&piece, 1}}));
     project(500 + s, 1);
   }
   const std::vector<float> together = decode(0, kSequences);

@@ -54,7 +54,7 @@ std::string CheckStart() {
     machine->capability = row.capability;
     auto backend = Open(machine, row.index, row.dtype);
     if (backend.ok()) return "a backend was made where an error with \"" + row.values[0] + "\" was due";
-    if (auto error = Expect(backend.error(), row.wanted, row.values); !error.empty()) return error;
+    RETURN_COMPLAINT(Expect(backend.error(), row.wanted, row.values));
   }
   return "";
 }
@@ -63,14 +63,11 @@ std::string CheckShapes() {
   auto backend = Open(std::make_shared<EmulatedMachine>());
   for (const int dim : {8, 24, 72, 120, 160, 224, 384}) {
     const Error error = (*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim});
-    if (auto wrong = Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + ",", " 16, 32"});
-        !wrong.empty())
-      return wrong;
+    RETURN_COMPLAINT(Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + ",", " 16, 32"}));
   }
   for (const int dim : {64, 80, 96, 128, 192, 256, 512}) {
-    if (!(*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok()) {
+    if (!(*backend)->CheckShape({.layer_count = 1, .kv_head_count = 1, .head_dim = dim}).ok())
       return "head dim " + std::to_string(dim) + " is refused";
-    }
   }
   return "";
 }
@@ -86,26 +83,21 @@ std::string CheckMemory() {
   {
     auto kept = MakeWeight(**backend, data, 64, 64, WeightUse::kPlain);
     const MemoryInfo info = (*backend)->memory();
-    if (info.total_bytes != machine->total_bytes || info.free_bytes != machine->total_bytes - machine->used_bytes) {
+    if (info.total_bytes != machine->total_bytes || info.free_bytes != machine->total_bytes - machine->used_bytes)
       return "memory() differs from the device's values";
-    }
     const std::vector<float> large(1024 * 1024, 1.0f);
     const HostMatrix matrix = MatrixOf(large, 1024, 1024);
     auto refused = (*backend)->CreateWeight({&matrix, 1}, WeightUse::kPlain);
     if (refused.ok()) return "a weight of 2 MiB fitted a device of 1 MiB";
-    if (auto error = Expect(refused.error(), ErrorCode::kOutOfMemory,
-                            {" 2097152 bytes", " " + std::to_string(machine->total_bytes - machine->used_bytes) + " ",
-                             " 1048576 bytes"});
-        !error.empty())
-      return error;
+    RETURN_COMPLAINT(Expect(
+        refused.error(), ErrorCode::kOutOfMemory,
+        {" 2097152 bytes", " " + std::to_string(machine->total_bytes - machine->used_bytes) + " ", " 1048576 bytes"}));
     auto pool = (*backend)->CreateKvPool({.layer_count = 4, .kv_head_count = 4, .head_dim = 64}, 64);
     if (pool.ok()) return "pages of 32 MiB fitted a device of 1 MiB";
-    if (auto error = Expect(pool.error(), ErrorCode::kOutOfMemory, {" 1048576 bytes"}); !error.empty()) return error;
+    RETURN_COMPLAINT(Expect(pool.error(), ErrorCode::kOutOfMemory, {" 1048576 bytes"}));
     auto workspace = (*backend)->CreateWorkspace({.row_count_max = 4096, .model_dim = 1024});
     if (workspace.ok()) return "a workspace of 16 MiB fitted a device of 1 MiB";
-    if (auto error = Expect(workspace.error(), ErrorCode::kOutOfMemory, {" 1048576 bytes"}); !error.empty()) {
-      return error;
-    }
+    RETURN_COMPLAINT(Expect(workspace.error(), ErrorCode::kOutOfMemory, {" 1048576 bytes"}));
     PlainStep step(**backend, {.model_dim = 64}, 3);
     auto x = UploadOperands(**backend, std::vector<float>(3 * 64, 1.0f)), out = EmptyOperands(**backend, 3 * 64);
     const Error served =
@@ -133,16 +125,14 @@ std::string CheckAccounting() {
   size_t before = machine->used_bytes;
   auto workspace = (*backend)->CreateWorkspace(shape);
   const size_t taken = machine->used_bytes - before;
-  if (taken != (*backend)->WorkspaceBytes(shape) || taken != (*workspace)->bytes()) {
+  if (taken != (*backend)->WorkspaceBytes(shape) || taken != (*workspace)->bytes())
     return "a workspace takes " + std::to_string(taken) + " bytes and reports " + std::to_string((*workspace)->bytes());
-  }
   const KvShape kv{.layer_count = 3, .kv_head_count = 2, .head_dim = 80, .annotation_bytes = 8 + 37};
   before = machine->used_bytes;
   auto pool = (*backend)->CreateKvPool(kv, 7);
   const size_t pages = machine->used_bytes - before;
-  if (pages != (*backend)->KvBytesPerPageAndLayer(kv) * 21 || pages != (*pool)->bytes()) {
+  if (pages != (*backend)->KvBytesPerPageAndLayer(kv) * 21 || pages != (*pool)->bytes())
     return "21 pages take " + std::to_string(pages) + " bytes and report " + std::to_string((*pool)->bytes());
-  }
   return "";
 }
 
@@ -160,18 +150,14 @@ std::string CheckSticky() {
     std::vector<uint16_t> read(32);
     const std::vector<std::string> values = {"CUDA error " + std::to_string(code) + ")"};
     const Error first = (*backend)->Read(read.data(), {out.get(), 0}, 64);
-    if (auto wrong = Expect(first, ErrorCode::kDevice, values); !wrong.empty()) return wrong;
+    RETURN_COMPLAINT(Expect(first, ErrorCode::kDevice, values));
     // The device works again, but this process must keep reporting the fault.
-    if (auto wrong = Expect((*backend)->Linear(*step.workspace, args), ErrorCode::kDevice, values); !wrong.empty()) {
-      return wrong;
-    }
-    if (auto wrong = Expect((*backend)->Read(read.data(), {out.get(), 0}, 64), ErrorCode::kDevice, values);
-        !wrong.empty())
-      return wrong;
+    RETURN_COMPLAINT(Expect((*backend)->Linear(*step.workspace, args), ErrorCode::kDevice, values));
+    RETURN_COMPLAINT(Expect((*backend)->Read(read.data(), {out.get(), 0}, 64), ErrorCode::kDevice, values));
     const HostMatrix matrix = MatrixOf(data, 16, 16);
     auto again = (*backend)->CreateWeight({&matrix, 1}, WeightUse::kPlain);
     if (again.ok()) return "a faulted device took a weight";
-    if (auto wrong = Expect(again.error(), ErrorCode::kDevice, values); !wrong.empty()) return wrong;
+    RETURN_COMPLAINT(Expect(again.error(), ErrorCode::kDevice, values));
   }
   return "";
 }
@@ -183,10 +169,8 @@ std::string CheckPassing() {
   auto buffer = Empty(**backend, 16);
   const float value = 3;
   machine->failures["CopyToDevice"] = {1, 0, 1};
-  if (auto wrong =
-          Expect((*backend)->Write({buffer.get(), 0}, &value, sizeof value), ErrorCode::kDevice, {"CUDA error 1)"});
-      !wrong.empty())
-    return wrong;
+  RETURN_COMPLAINT(
+      Expect((*backend)->Write({buffer.get(), 0}, &value, sizeof value), ErrorCode::kDevice, {"CUDA error 1)"}));
   if (!(*backend)->Write({buffer.get(), 0}, &value, sizeof value).ok()) return "a passing refusal stayed";
   return Download(**backend, *buffer, 1)[0] == value ? "" : "the second write did not arrive";
 }
@@ -254,10 +238,7 @@ std::string CheckSharedLimits() {
     if (dim <= 128 && !error.ok()) return "head dim " + std::to_string(dim) + " is refused: " + error.message;
     if (dim <= 128) continue;
     const std::string needed = dim == 256 ? " 166" : " bytes";
-    if (auto wrong = Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + " ", needed});
-        !wrong.empty()) {
-      return wrong;
-    }
+    RETURN_COMPLAINT(Expect(error, ErrorCode::kUnsupported, {" " + std::to_string(dim) + " ", needed}));
   }
   machine = std::make_shared<EmulatedMachine>();
   machine->limits.shared_bytes_max = kSmallSharedBytes - (2 << 10);

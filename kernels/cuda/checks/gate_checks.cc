@@ -252,18 +252,16 @@ std::string CheckUsage(const Usage& usage) {
   const std::string who = usage.kernel + " for " + usage.architecture;
   if (cap == nullptr) return who + " has no cap";
   if (usage.registers < 0 || usage.stack < 0 || usage.spills < 0) return who + " has no report";
-  if (usage.stack != 0 || usage.spills != 0) {
+  if (usage.stack != 0 || usage.spills != 0)
     return who + " has " + std::to_string(usage.stack) + " bytes of stack and spills " + std::to_string(usage.spills);
-  }
   if (usage.registers > cap->registers_max) {
     return who + " takes " + std::to_string(usage.registers) + " registers, above " +
            std::to_string(cap->registers_max);
   }
   if (usage.barriers > kBarriersMax) return who + " takes " + std::to_string(usage.barriers) + " barriers";
   if (cap->architecture != nullptr && usage.architecture != cap->architecture) return who + " was compiled";
-  if (usage.shared > cap->shared_max) {
+  if (usage.shared > cap->shared_max)
     return who + " takes " + std::to_string(usage.shared) + " shared bytes, above " + std::to_string(cap->shared_max);
-  }
   return "";
 }
 
@@ -308,7 +306,7 @@ std::string CheckReports() {
     if (const std::string line = SerialisedIn(text.str()); !line.empty())
       return entry.path().filename().string() + ": " + line;
     for (const Usage& usage : ParseReport(text.str())) {
-      if (const std::string verdict = CheckUsage(usage); !verdict.empty()) return verdict;
+      RETURN_COMPLAINT(CheckUsage(usage));
       const Cap& cap = *CapOf(usage.kernel);
       ++seen[usage.architecture][cap.kernel];
       if (std::getenv("VARIFOCAL_GATES") != nullptr) {

@@ -203,9 +203,7 @@ std::string CheckVisits() {
                       .queries_per_kv = scene.queries_per_kv,
                       .head_dim = scene.head_dim,
                       .block_keys = BlockKeysOf(scene)};
-      for (int pass = 0; pass < scene.top_k; ++pass) {
-        work.tile_rows[pass] = TileRowsOf(scene, pass);
-      }
+      for (int pass = 0; pass < scene.top_k; ++pass) work.tile_rows[pass] = TileRowsOf(scene, pass);
       const GatherVisits visits = VisitsOf(work);
       // Of 16 rows and 64 keys: scores, then weighted values.
       const int products = scene.head_dim / 16 * (kBlockKeys / 8) + kBlockKeys / 16 * (scene.head_dim / 8);
@@ -274,9 +272,7 @@ std::string CheckSceneBits(const Scene& base) {
       });
     }
   }
-  for (const auto& [what, scene] : others) {
-    if (const std::string verdict = compare(scene, what); !verdict.empty()) return verdict;
-  }
+  for (const auto& [what, scene] : others) RETURN_COMPLAINT(compare(scene, what));
   for (const uint64_t seed : {1, 2, 3}) {
     emulator::SetScheduleSeed(seed);
     const std::string verdict = compare(base, "another order of threads");
@@ -295,7 +291,7 @@ std::string CheckBits(bool sm90) {
   Scene scene = SmallScene(64);
   scene.sm90 = sm90;
   scene.kind = Scene::Kind::kUneven;
-  if (const std::string verdict = CheckSceneBits(scene); !verdict.empty()) return verdict;
+  RETURN_COMPLAINT(CheckSceneBits(scene));
   scene = SmallScene(96);
   scene.sm90 = sm90;
   scene.queries_per_kv = 3;
@@ -329,7 +325,7 @@ std::string CheckBeside() {
   for (const auto& [backend, name] : kernels) {
     if (backend->info().name.find(name) == std::string::npos || !backend->info().gathers_groups)
       return "named " + backend->info().name;
-    if (const std::string verdict = CheckAgainstOracle(c, *backend, *oracle); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(CheckAgainstOracle(c, *backend, *oracle));
     const size_t different =
         CountDifferentBits(RunAttentionCase(*backend, c, {}), RunAttentionCase(*backend, c, {.chunks = {70}}));
     if (different != 0) return SameBitsVerdict(different, "chunks on " + backend->info().name);
@@ -417,9 +413,8 @@ std::vector<NamedCheck> GatheredChecks() {
                                     {"gathered_mutants_sm90", [] { return CheckGatherMutants(true); }},
                                     {"gathered_beside", CheckBeside},
                                     {"gathered_waves", CheckWaves}};
-  for (const auto& [name, scene] : Scenes()) {
+  for (const auto& [name, scene] : Scenes())
     checks.push_back({"gathered_scene_" + name, [scene = scene] { return CheckScene(scene); }});
-  }
   for (const std::string kernel : {"mma", "sm90"}) {
     std::vector<Levels> combinations;
     const size_t first = checks.size();

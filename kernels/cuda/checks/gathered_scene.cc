@@ -126,9 +126,8 @@ SceneRun RunScene(const Scene& scene) {
   first_rows.push_back(rows);
 
   int room = 0;
-  for (const auto& s : scene.sequences) {
+  for (const auto& s : scene.sequences)
     room += GatherRoom(scene.top_k, s.end() > scene.from ? s.end() : 0, scene.group_count);
-  }
   const int list_count = static_cast<int>(scene.sequences.size()) * scene.group_count;
   auto places = Poisoned<int32_t>(room + 4);
   auto key_groups = Poisoned<TokenGroups>(room + 4);
@@ -192,9 +191,7 @@ SceneRun RunScene(const Scene& scene) {
   p.gather.tiles = gather_tiles.data();
   p.gather.tile_counts = tile_counts.data();
   p.gather.tile_stride = tile_stride;
-  for (int pass = 0; pass < scene.top_k; ++pass) {
-    p.gather.tile_rows[pass] = TileRowsOf(scene, pass);
-  }
+  for (int pass = 0; pass < scene.top_k; ++pass) p.gather.tile_rows[pass] = TileRowsOf(scene, pass);
   must(kernels.gather_lists(p, {}));
   must(kernels.gather_passes(p, {}));
   run.multiplies = emulator::GetCounters().multiplies - before;

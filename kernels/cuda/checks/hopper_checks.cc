@@ -46,7 +46,7 @@ std::string CheckProducts() {
   constexpr int kKeys = Sm90BlockKeys(kDim), kRows = kSm90ConsumerRows;
   constexpr int kKeysAt = TileBytes(kDim, kRows);
   std::vector<float> scores(kRows * kKeys), outputs(kRows * kDim);
-  std::string fault = FaultOf(kWarpgroupThreads, [&] {
+  RETURN_COMPLAINT(FaultOf(kWarpgroupThreads, [&] {
     const int lane = LaneIndex(), row = WarpIndex() * 16;
     StoreTile(0, kRows, kDim, 1);
     StoreTile(kKeysAt, kKeys, kDim, 2);
@@ -78,8 +78,7 @@ std::string CheckProducts() {
       for (int n = 0; n < kKeys / 8; ++n) scores[(row + at.row) * kKeys + n * 8 + at.column] = s[n][w];
       for (int n = 0; n < kDim / 8; ++n) outputs[(row + at.row) * kDim + n * 8 + at.column] = o[n][w];
     }
-  });
-  if (!fault.empty()) return fault;
+  }));
   for (int row = 0; row < kRows; ++row) {
     for (int key = 0; key < kKeys; ++key) {
       float want = 0;
@@ -171,7 +170,7 @@ std::string RingFault(const RingMistake& mistake) {
   alignas(16) float numbers[kPieces * 128];
   for (int i = 0; i < kPieces * 128; ++i) numbers[i] = i;
   float sums[128] = {};
-  const std::string fault = FaultOf(160, [&] {
+  RETURN_COMPLAINT(FaultOf(160, [&] {
     if (ThreadX() == 0 && mistake.initialises) {
       for (int slot = 0; slot < kSlots; ++slot) {
         InitBarrier(kStep, kBarriers + 16 * slot, 1);
@@ -193,8 +192,7 @@ std::string RingFault(const RingMistake& mistake) {
         if (LaneIndex() == 0) Arrive(kStep, empty);
       }
     }
-  });
-  if (!fault.empty()) return fault;
+  }));
   for (int i = 0; i < 128; ++i) {
     if (!(sums[i] == 4 * i + 128 * 6)) return "wrong sums";
   }

@@ -37,11 +37,8 @@ class LayerProduct {
     x.insert(x.begin(), kPaddings[1], 0.0f);
     x_[1] = UploadOperands(backend, x);
     out_ = Empty(backend, WideProduct(row_count, outputs) + kPaddings[1]);
-    workspace_ = Take(backend.CreateWorkspace({.row_count_max = row_count,
-                                               .sequence_count_max = 1,
-                                               .context_length_max = row_count,
-                                               .model_dim = inner,
-                                               .ffn_dim = outputs}));
+    workspace_ = SmallWorkspace(
+        backend, {.row_count_max = row_count, .context_length_max = row_count, .model_dim = inner, .ffn_dim = outputs});
   }
 
   // The outputs of rows [first, first + count), computed in one step; f32 ones are added to zeros.
@@ -119,9 +116,8 @@ std::vector<ConformanceCase> LayerBitsCases(bool emulated) {
   constexpr std::span<const int> row_counts = kRows;
   if (emulated) return {LayerCase("emulated", 96, 64, row_counts.first(kEmulatedRowCounts))};
   std::vector<ConformanceCase> cases;
-  for (const auto& [outputs, inner] : kLayers) {
+  for (const auto& [outputs, inner] : kLayers)
     cases.push_back(LayerCase(std::to_string(outputs) + "x" + std::to_string(inner), outputs, inner, row_counts));
-  }
   return cases;
 }
 

@@ -21,14 +21,12 @@ std::string CheckPermutation() {
     for (int token = 0; token < kPageTokenCount; ++token) {
       for (int column = 0; column < dim; ++column) {
         const int offset = ElementOffset(dim, token, column);
-        if (offset < 0 || offset % 2 != 0 || offset >= TileBytes(dim, kPageTokenCount)) {
+        if (offset < 0 || offset % 2 != 0 || offset >= TileBytes(dim, kPageTokenCount))
           return Of("an element is outside its tile", dim);
-        }
         offsets.insert(offset);
         const Panel panel = PanelOf(dim, column);
-        if (column < panel.first || column >= panel.first + panel.width || panel.first % 16 != 0) {
+        if (column < panel.first || column >= panel.first + panel.width || panel.first % 16 != 0)
           return Of("a column is outside its panel", dim);
-        }
       }
     }
     if (std::ssize(offsets) != dim * kPageTokenCount) return Of("two elements share a place", dim);
@@ -43,9 +41,8 @@ std::string CheckSwizzleIsHoppers() {
       for (int chunk = 0; chunk < width / 8; ++chunk) {
         const int address = row * width * 2 + chunk * 16, mask = (1 << bits) - 1;
         const int swizzled = address ^ (((address >> 7) & mask) << 4);
-        if (swizzled != row * width * 2 + SwizzledChunk(width, row, chunk) * 16) {
+        if (swizzled != row * width * 2 + SwizzledChunk(width, row, chunk) * 16)
           return "row " + std::to_string(row) + " of a panel of " + std::to_string(width) + " is swizzled wrongly";
-        }
       }
     }
   }
@@ -75,9 +72,8 @@ std::string CheckBlocks() {
       for (int row = 0; row < kBlockKeys; ++row) {
         for (int chunk = 0; chunk < dim / 8; ++chunk) {
           const BlockChunk from = BlockChunkOf(dim, half, TileOffset(dim, kBlockKeys, row, chunk) / kChunkBytes);
-          if (from.row != row || from.page_offset != TileOffset(dim, kPageTokenCount, half * kBlockKeys + row, chunk)) {
+          if (from.row != row || from.page_offset != TileOffset(dim, kPageTokenCount, half * kBlockKeys + row, chunk))
             return Of("a staged block reads another place of the page", dim);
-          }
         }
       }
       for (int i = 0; i < kBlockKeys * dim / 8; ++i) {
@@ -93,9 +89,8 @@ std::string CheckBlocks() {
     for (int row = 0; row < kBlockKeys; ++row) {
       for (int chunk = 0; chunk < dim / 8; chunk += 2) {
         const int low = TileOffset(dim, kBlockKeys, row, chunk);
-        if (NeighbourOffset(low, 0) != low || NeighbourOffset(low, 1) != TileOffset(dim, kBlockKeys, row, chunk + 1)) {
+        if (NeighbourOffset(low, 0) != low || NeighbourOffset(low, 1) != TileOffset(dim, kBlockKeys, row, chunk + 1))
           return Of("a chunk's neighbour is elsewhere", dim);
-        }
       }
     }
   }
@@ -117,9 +112,8 @@ std::string CheckFragmentsAgainstManual() {
       const FragmentIndex at = FragmentB(lane, i / 2, i % 2);
       if (at.row != row || at.column != group_id) return "B's element " + std::to_string(i) + " is elsewhere";
       const FragmentIndex c = FragmentC(lane, i);
-      if (c.row != (i < 2 ? group_id : group_id + 8) || c.column != thread_in_group * 2 + (i & 1)) {
+      if (c.row != (i < 2 ? group_id : group_id + 8) || c.column != thread_in_group * 2 + (i & 1))
         return "C's element " + std::to_string(i) + " is elsewhere";
-      }
     }
   }
   return "";
@@ -141,14 +135,12 @@ std::string CheckLoads() {
         if (as_a.row != a.row || as_a.column != a.column) return "LoadAsA loads another element than A requires";
         // Source [n, k]: two B operands, the second eight rows further.
         const FragmentIndex as_b = loaded(LoadAsB, false);
-        if (as_b.row != b.column + word / 2 * 8 || as_b.column != b.row) {
+        if (as_b.row != b.column + word / 2 * 8 || as_b.column != b.row)
           return "LoadAsB loads another element than B requires";
-        }
         // Source [k, n]: two B operands, the second eight columns further.
         const FragmentIndex as_t = loaded(LoadAsBTransposed, true);
-        if (as_t.row != b.row || as_t.column != b.column + word / 2 * 8) {
+        if (as_t.row != b.row || as_t.column != b.column + word / 2 * 8)
           return "LoadAsBTransposed loads another element than B requires";
-        }
       }
     }
     // Two neighbouring C tiles are A's registers, so weights can stay in the registers of the scores.

@@ -19,9 +19,8 @@ PlanCandidate Candidate(std::vector<uint64_t> digests, std::vector<double> secon
 
 std::string Text(const PlanChoice& choice) {
   std::string text = std::to_string(choice.class_count) + " classes, of " + std::to_string(choice.class_size) + ":";
-  for (const PlanRange& range : choice.ranges) {
+  for (const PlanRange& range : choice.ranges)
     text += " " + std::to_string(range.candidate) + " from " + std::to_string(range.rows_from);
-  }
   return text;
 }
 

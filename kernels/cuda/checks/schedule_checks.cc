@@ -20,9 +20,8 @@ std::string CheckBlocksOf() {
       const BlockRange blocks = BlocksOf(begin, end);
       for (int block = 0; block < 6; ++block) {
         const bool holds = std::max(begin, block * kBlockKeys) < std::min(end, (block + 1) * kBlockKeys);
-        if (begin < end && holds != (block >= blocks.first && block < blocks.last)) {
+        if (begin < end && holds != (block >= blocks.first && block < blocks.last))
           return "block " + std::to_string(block) + " of keys " + std::to_string(begin) + ".." + std::to_string(end);
-        }
       }
       if (begin >= end && blocks.first < blocks.last) return "no keys have a block";
     }
@@ -137,9 +136,8 @@ std::string CheckSplits() {
     for (int row = 0; row < rows; ++row) {
       std::vector<int> wanted;
       for (int split = 0; split < kPages / kSplitPages; ++split) {
-        if (std::max(mask[row].begin, split * kSplitKeys) < std::min(mask[row].end, (split + 1) * kSplitKeys)) {
+        if (std::max(mask[row].begin, split * kSplitKeys) < std::min(mask[row].end, (split + 1) * kSplitKeys))
           wanted.push_back(split);
-        }
       }
       if (mask[row].begin >= mask[row].end) wanted.clear();
       if (found[row] != wanted) return "row " + std::to_string(row) + " has other splits than its keys";
@@ -270,9 +268,8 @@ std::string CheckSplitK() {
   for (const int outputs : {1, 63, 64, 65, 512, 2560, 7680, 8192, 13824, 50257}) {
     for (const int inner : {1, 16, 64, 65, 255, 256, 1000, 2560, 6912, 13824}) {
       const int splits = DecodeSplitK(outputs, inner), steps = SplitSteps(inner, splits), all = CeilDivide(inner, 64);
-      if (splits < 1 || steps * splits < all || (splits > 1 && (splits - 1) * steps >= all)) {
+      if (splits < 1 || steps * splits < all || (splits > 1 && (splits - 1) * steps >= all))
         return std::to_string(splits) + " splits of " + std::to_string(steps) + " steps for K " + std::to_string(inner);
-      }
       if (splits > 1 && steps < 4) return "a split of fewer than 4 steps for K " + std::to_string(inner);
       // The scratch of a product is enough for all smaller ones.
       for (const int fewer : {1, 64, 100, outputs / 2, outputs - 64, outputs}) {

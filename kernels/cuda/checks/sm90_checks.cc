@@ -57,18 +57,16 @@ std::string CheckDim(int dim) {
     cases.back().groups = {.group_count = 8, .top_k = 2, .window = 20};
   }
   for (const AttentionCase& c : cases) {
-    if (const std::string verdict = CheckUses(c, true); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(CheckUses(c, true));
     if (&c == &cases[3]) {
       // Against float64 only the best key's value would be sure: both kernels of this backend must agree on it.
       auto other = MakeSm90(1, "mma");
       const AttentionRun got = RunAttentionCase(*tested, c, {}), want = RunAttentionCase(*other, c, {});
-      for (size_t s = 0; s < want.outs.size(); ++s) {
-        if (const std::string verdict = CompareWithin(got.outs[s], want.outs[s], 0.02, "a sharp row"); !verdict.empty())
-          return verdict;
-      }
+      for (size_t s = 0; s < want.outs.size(); ++s)
+        RETURN_COMPLAINT(CompareWithin(got.outs[s], want.outs[s], 0.02, "a sharp row"));
       continue;
     }
-    if (const std::string verdict = CheckAgainstOracle(c, *tested, *oracle); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(CheckAgainstOracle(c, *tested, *oracle));
   }
   return "";
 }
@@ -79,7 +77,7 @@ std::string CheckFallback() {
   capped.soft_cap = 4;
   groups.groups = {.group_count = 8, .top_k = 2, .window = 20};
   for (const AttentionCase& c : {capped, narrow, groups}) {
-    if (const std::string verdict = CheckUses(c, false); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(CheckUses(c, false));
     const AttentionRun mma = RunAttentionCase(*MakeSm90(1, "mma"), c, {});
     if (CountDifferentBits(mma, RunAttentionCase(*MakeSm90(), c, {})) != 0) return "a fallback has other bits than mma";
   }
@@ -99,10 +97,9 @@ std::string CheckTunings(int dim, bool windowed, bool groups) {
   if (const AttentionRun again = RunAttentionCase(*MakeSm90(), c, {.attends_twice = true});
       CountDifferentBits(base, again) != 0)
     return "a step's second attention has other bits";
-  for (const char* kernel : {"sm90:turns=off", "sm90:items=1", "sm90:items=0:sections=off"}) {
-    if (const std::string verdict = differs(*MakeSm90(1, kernel), kernel); !verdict.empty()) return verdict;
-  }
-  if (const std::string verdict = differs(*MakeSm90(1000), "many multiprocessors"); !verdict.empty()) return verdict;
+  for (const char* kernel : {"sm90:turns=off", "sm90:items=1", "sm90:items=0:sections=off"})
+    RETURN_COMPLAINT(differs(*MakeSm90(1, kernel), kernel));
+  RETURN_COMPLAINT(differs(*MakeSm90(1000), "many multiprocessors"));
   for (const uint64_t seed : {1, 2, 3}) {
     emulator::SetScheduleSeed(seed);
     const std::string verdict = differs(*MakeSm90(), "another order of threads");

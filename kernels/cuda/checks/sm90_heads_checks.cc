@@ -79,14 +79,13 @@ class HeadsScene {
     for (const auto& rope : ropes_) rope_pointers_.push_back(rope.get());
     pool_ = Take(backend.CreateKvPool({.layer_count = 1, .kv_head_count = c.kv_heads, .head_dim = c.dim}, 6));
     const int rows = kLengths[0] + kLengths[1] + kLengths[2];
-    workspace_ = Take(backend.CreateWorkspace({.row_count_max = rows,
-                                               .sequence_count_max = 3,
-                                               .context_length_max = kLengths[0],
-                                               .model_dim = kInner,
-                                               .query_head_count = c.query_heads,
-                                               .kv_head_count = c.kv_heads,
-                                               .head_dim = c.dim,
-                                               .ffn_dim = 16}));
+    workspace_ = SmallWorkspace(backend, {.row_count_max = rows,
+                                          .sequence_count_max = 3,
+                                          .context_length_max = kLengths[0],
+                                          .model_dim = kInner,
+                                          .query_head_count = c.query_heads,
+                                          .kv_head_count = c.kv_heads,
+                                          .head_dim = c.dim});
     x_ = EmptyOperands(backend, WideProduct(rows, kInner));
     queries_ = Empty(backend, WideProduct(rows, c.query_heads, c.dim));
   }
@@ -103,7 +102,7 @@ class HeadsScene {
       for (size_t page = 0; page < tables_[s].size(); ++page) {
         const int rows = std::min<int>(kPageTokens, kLengths[s] - page * kPageTokens);
         std::vector<float> keys(WideProduct(rows, c_.kv_heads, c_.dim)), values(keys);
-        Must(backend_.ReadPage(*pool_, 0, tables_[s][page], rows, keys.data(), values.data()));
+        CheckOk(backend_.ReadPage(*pool_, 0, tables_[s][page], rows, keys.data(), values.data()));
         run.keys.insert(run.keys.end(), keys.begin(), keys.end());
         run.values.insert(run.values.end(), values.begin(), values.end());
       }
@@ -112,8 +111,6 @@ class HeadsScene {
   }
 
  private:
-  static void Must(const Error& error) { VF_CHECK(error.ok(), "q, k and v are written"); }
-
   void Step(const std::vector<int>& sequences, int first, int chunk, std::vector<std::vector<float>>& queries,
             HeadsRun* run) {
     std::vector<SequenceRows> step;
@@ -135,22 +132,22 @@ class HeadsScene {
     }
     if (step.empty()) return;
     WriteOperands(backend_, {x_.get(), 0}, ProductInput(backend_, x));
-    Must(backend_.BeginStep(*workspace_, {.sequences = step}));
+    CheckOk(backend_.BeginStep(*workspace_, {.sequences = step}));
     const auto given = [](bool is, const std::unique_ptr<Buffer>& buffer) {
       return is ? Slice{buffer.get(), 0} : Slice{};
     };
     const int64_t before = emulator::LaunchCount();
-    Must(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
-                                             .weight = weight_.get(),
-                                             .bias = given(c_.bias, bias_),
-                                             .query_norm = given(c_.norms, norm_),
-                                             .key_norm = given(c_.norms, norm_),
-                                             .norm_epsilon = 1e-5f,
-                                             .clip = c_.clip,
-                                             .query_head_count = c_.query_heads,
-                                             .rope_tables = rope_pointers_,
-                                             .pool = pool_.get(),
-                                             .queries = {queries_.get(), 0}}));
+    CheckOk(backend_.QkvRopeWrite(*workspace_, {.x = {x_.get(), 0},
+                                                .weight = weight_.get(),
+                                                .bias = given(c_.bias, bias_),
+                                                .query_norm = given(c_.norms, norm_),
+                                                .key_norm = given(c_.norms, norm_),
+                                                .norm_epsilon = 1e-5f,
+                                                .clip = c_.clip,
+                                                .query_head_count = c_.query_heads,
+                                                .rope_tables = rope_pointers_,
+                                                .pool = pool_.get(),
+                                                .queries = {queries_.get(), 0}}));
     run->launches_of_a_step = emulator::LaunchCount() - before;
     backend_.EndStep(*workspace_);
     const int width = c_.query_heads * c_.dim;
@@ -190,7 +187,7 @@ std::string CheckSteps(const HeadsCase& c, Backend& tested, Backend& oracle) {
   for (const int chunk : kChunks) {
     for (const bool alone : {false, true}) {
       const std::string what = "chunks of " + std::to_string(chunk) + (alone ? ", a sequence at a time" : "");
-      if (std::string verdict = Compare(all, scene.Run(chunk, alone), what); !verdict.empty()) return verdict;
+      RETURN_COMPLAINT(Compare(all, scene.Run(chunk, alone), what));
     }
   }
   const HeadsRun truth = HeadsScene(oracle, c).Run(1000, false);
@@ -198,7 +195,7 @@ std::string CheckSteps(const HeadsCase& c, Backend& tested, Backend& oracle) {
   for (const auto& [name, want, got, tolerance] : {std::tuple{"queries", &truth.queries, &all.queries, 1e-4},
                                                    {"keys", &truth.keys, &all.keys, 0.032},
                                                    {"values", &truth.values, &all.values, 0.032}}) {
-    if (std::string verdict = CompareWithin(*got, *want, tolerance, name); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(CompareWithin(*got, *want, tolerance, name));
   }
   return "";
 }
@@ -229,7 +226,7 @@ std::string CheckOnEmulator(const HeadsCase& c) {
         emulator::SetScheduleSeed(0);
         if (want.queries.empty()) want = got;
         const std::string what = std::string(kernel) + ", " + std::to_string(multiprocessors) + " multiprocessors";
-        if (std::string verdict = Compare(want, got, what); !verdict.empty()) return verdict;
+        RETURN_COMPLAINT(Compare(want, got, what));
         if (got.launches_of_a_step != (kernel == kFused && c.fuses ? 1 : 2))
           return what + ": " + std::to_string(got.launches_of_a_step) + " kernels";
       }

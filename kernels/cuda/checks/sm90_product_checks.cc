@@ -27,8 +27,6 @@ std::unique_ptr<Backend> MakeProducts(int multiprocessors = 1, const std::string
   return Take(CreateBackendOn(MakeEmulatedRuntime(machine), 0, {.dtype = DType::kBF16, .product_kernel = kernel}));
 }
 
-void MustRun(const Error& error) { VF_CHECK(error.ok(), "a step runs"); }
-
 enum class Kind { kBf16, kResidual, kGated, kGeluGated };
 bool IsGated(Kind kind) { return kind == Kind::kGated || kind == Kind::kGeluGated; }
 struct Shape {
@@ -53,27 +51,24 @@ std::vector<char> Run(Backend& backend, const Shape& shape, Kind kind, bool bias
   auto out = Take(backend.Allocate(bytes));
   auto biases = Upload(backend, BiasOf(outputs));
   const std::vector<float> before = UniformVector(3, bytes / 4 + 1);
-  MustRun(backend.Write({out.get(), 0}, before.data(), bytes));
-  auto workspace = Take(backend.CreateWorkspace({.row_count_max = rows,
-                                                 .sequence_count_max = 1,
-                                                 .context_length_max = rows,
-                                                 .model_dim = inner,
-                                                 .ffn_dim = outputs}));
+  CheckOk(backend.Write({out.get(), 0}, before.data(), bytes));
+  auto workspace = SmallWorkspace(
+      backend, {.row_count_max = rows, .context_length_max = rows, .model_dim = inner, .ffn_dim = outputs});
   const SequenceRows sequence{.row_count = rows};
-  MustRun(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}));
+  CheckOk(backend.BeginStep(*workspace, {.sequences = {&sequence, 1}}));
   const Slice from{x.get(), 0}, to{out.get(), 0}, added = bias ? Slice{biases.get(), 0} : Slice{};
   if (kind == Kind::kBf16) {
-    MustRun(backend.Linear(*workspace, {.x = from, .weight = weight.get(), .bias = added, .out = to}));
+    CheckOk(backend.Linear(*workspace, {.x = from, .weight = weight.get(), .bias = added, .out = to}));
   } else if (kind == Kind::kResidual) {
-    MustRun(backend.LinearResidual(
+    CheckOk(backend.LinearResidual(
         *workspace, {.x = from, .weight = weight.get(), .bias = added, .multiplier = 0.7f, .residual = to}));
   } else {
     const Activation activation = kind == Kind::kGated ? Activation::kSilu : Activation::kGeluTanh;
-    MustRun(backend.LinearGated(
+    CheckOk(backend.LinearGated(
         *workspace, {.x = from, .weight = weight.get(), .bias = added, .activation = activation, .out = to}));
   }
   std::vector<char> result(bytes);
-  MustRun(backend.Read(result.data(), to, bytes));
+  CheckOk(backend.Read(result.data(), to, bytes));
   return result;
 }
 
@@ -141,8 +136,7 @@ std::string CheckAgainstFloat64() {
         got.push_back(kind == Kind::kResidual ? whole : WidenBF16(half));
       }
     }
-    if (const std::string verdict = CompareWithin(got, want, tolerance, "an epilogue"); !verdict.empty())
-      return verdict;
+    RETURN_COMPLAINT(CompareWithin(got, want, tolerance, "an epilogue"));
   }
   return "";
 }

@@ -167,7 +167,7 @@ std::string CheckBanks() {
   const emulator::Counters before = emulator::GetCounters();
   for (const ConformanceCase& c : ProductCases()) {
     if (c.name != "linear" && c.name != "gated") continue;
-    if (const std::string verdict = c.check(**tested, *oracle); !verdict.empty()) return verdict;
+    RETURN_COMPLAINT(c.check(**tested, *oracle));
   }
   const emulator::Counters between = emulator::GetCounters();
   if (between.matrices == before.matrices) return "no matrix was read";
@@ -190,9 +190,8 @@ std::vector<NamedCheck> TileChecks() {
                                     {"emulator_copy_must_be_waited_for", CheckCopyMustBeWaitedFor},
                                     {"tile_rescale", CheckRescale},
                                     {"tile_banks", CheckBanks}};
-  for (const int dim : kHeadDims) {
+  for (const int dim : kHeadDims)
     checks.push_back({"tile_attention_" + std::to_string(dim), [dim] { return CheckAttention(dim); }});
-  }
   return checks;
 }
 

@@ -96,8 +96,8 @@ class NormScene : public DecodeModel {
   std::vector<float> After(const Operation& operation) {
     Fill();
     BeginDecode(0, kRows);
-    Must(backend_.Norm(*workspace_, WaitingNorm()));
-    Must(operation(*this));
+    CheckOk(backend_.Norm(*workspace_, WaitingNorm()));
+    CheckOk(operation(*this));
     backend_.EndStep(*workspace_);
     std::vector<float> all = Download(backend_, *residual_, kCount);
     const auto append = [&](const std::vector<float>& more) { all.insert(all.end(), more.begin(), more.end()); };
@@ -106,7 +106,7 @@ class NormScene : public DecodeModel {
     append(DownloadOperands(backend_, *hidden_, WideProduct(kRows, c_.ffn)));
     std::vector<float> keys(kPageTokens * kCount), values(keys.size());
     for (int s = 0; s < kRows; ++s) {
-      Must(backend_.ReadPage(*pool_, 0, tables_[s].back(), c_.contexts[s] + 1, keys.data(), values.data()));
+      CheckOk(backend_.ReadPage(*pool_, 0, tables_[s].back(), c_.contexts[s] + 1, keys.data(), values.data()));
       append(keys);
       append(values);
     }
@@ -115,7 +115,7 @@ class NormScene : public DecodeModel {
   // A step ends while a norm waits, and another begins: its rows afterwards are as they were between the two.
   bool Outlives(Phase phase) {
     BeginDecode(0, kRows);
-    Must(backend_.Norm(*workspace_, WaitingNorm()));
+    CheckOk(backend_.Norm(*workspace_, WaitingNorm()));
     backend_.EndStep(*workspace_);
     Fill();
     const std::vector<float> before = DownloadOperands(backend_, *normed_, kCount);
@@ -124,9 +124,9 @@ class NormScene : public DecodeModel {
     } else {
       const std::span<const int32_t> table = tables_[0];
       const SequenceRows sequence{.row_count = kRows, .page_tables = {&table, 1}};
-      Must(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
+      CheckOk(backend_.BeginStep(*workspace_, {.sequences = {&sequence, 1}}));
     }
-    Must(backend_.Clear(*workspace_, {queries_.get(), 0}, kCount * sizeof(float)));
+    CheckOk(backend_.Clear(*workspace_, {queries_.get(), 0}, kCount * sizeof(float)));
     backend_.EndStep(*workspace_);
     return DownloadOperands(backend_, *normed_, kCount) != before;
   }
@@ -241,7 +241,7 @@ class NormScene : public DecodeModel {
       WriteOperands(backend_, {buffer->get(), 0}, UniformVector(++seed, kCount));
     WriteOperands(backend_, {hidden_.get(), 0}, UniformVector(++seed, WideProduct(kRows, c_.ffn)));
     const std::vector<float> queries = UniformVector(++seed, kCount);
-    Must(backend_.Write({queries_.get(), 0}, queries.data(), queries.size() * sizeof(float)));
+    CheckOk(backend_.Write({queries_.get(), 0}, queries.data(), queries.size() * sizeof(float)));
   }
 
   std::unique_ptr<Buffer> others_;

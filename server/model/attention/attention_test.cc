@@ -1,6 +1,5 @@
 // The tables of attention variants and overrides: every row is parsed, labelled, serialized and combined.
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <set>

@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/attention/override_values.h"
 #include "server/model/attention/variants.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/attention/override_values.h"
 #include "server/model/attention/variants.h"

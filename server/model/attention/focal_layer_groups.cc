@@ -35,9 +35,8 @@ absl::StatusOr<std::vector<double>> CurrentTemperatures(const Json& current, con
   std::vector<double> temperatures(model.layer_count, 1);
   if (current.is_null()) return temperatures;
   const std::string mode = current.value("mode", "");
-  if (mode == kFocalConstant.mode) {
+  if (mode == kFocalConstant.mode)
     return ReadTemperatures(current.at("temperature"), model.layer_count, "the temperature of the checkpoint");
-  }
   if (mode == kFocalFullLayers.mode) {
     for (int64_t layer = 0; layer < model.layer_count; ++layer) {
       if (model.windows[layer] == 0) temperatures[layer] = current.at("temperature").get<double>();

@@ -8,7 +8,6 @@
 #include <array>
 #include <memory>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/model/attention/variants.h"
@@ -84,9 +83,8 @@ absl::StatusOr<AttentionVariantPtr> ReadFocalLearned(ConfigReader& reader, const
   }
   ASSIGN_OR_RETURN(const double tau_min, reader.Positive("tau_min"));
   ASSIGN_OR_RETURN(const double tau_max, reader.Positive("tau_max"));
-  if (tau_min > tau_max) {
+  if (tau_min > tau_max)
     return InvalidArgument(reader.Name("tau_min"), " is ", tau_min, "; it must not exceed tau_max, ", tau_max);
-  }
   ASSIGN_OR_RETURN(const std::string name, reader.String("tau_mean", kMeans[0].name));
   for (const NamedMean& mean : kMeans) {
     if (name == mean.name) return std::make_shared<FocalLearned>(tau_min, tau_max, mean);

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/model/attention/override_values.h"
@@ -144,13 +143,11 @@ absl::StatusOr<std::vector<int64_t>> ReadLayers(ConfigReader& reader, const Atte
     return InvalidArgument(name, " is missing, and all ", model.layer_count,
                            " layers of the model have a window; name those with groups");
   }
-  if (!value->is_array() || value->empty()) {
+  if (!value->is_array() || value->empty())
     return InvalidArgument(name, " is ", ShownValue(*value), "; it must be a list of at least one layer");
-  }
   for (const Json& item : *value) {
-    if (!item.is_number_integer() || item < 0 || item >= model.layer_count) {
+    if (!item.is_number_integer() || item < 0 || item >= model.layer_count)
       return InvalidArgument(name, " has ", ShownValue(item), "; layers are 0..", model.layer_count - 1);
-    }
     if (!layers.empty() && item.get<int64_t>() <= layers.back()) {
       return InvalidArgument(name, " has ", item.get<int64_t>(), " after ", layers.back(),
                              "; layers must be in ascending order without duplicates");
@@ -201,9 +198,8 @@ absl::StatusOr<AttentionVariantPtr> ReadFocus(ConfigReader& reader, const Attent
 
 // The checkpoint's setting with one key replaced.
 absl::StatusOr<Json> Edited(const char* name, const Json& current, const char* key, const Json& value, IntRange range) {
-  if (current.is_null()) {
+  if (current.is_null())
     return InvalidArgument("\"", name, "\" is set, but the model has no \"", kFocusKey, "\": it has no learned groups");
-  }
   Json edited = current;
   ASSIGN_OR_RETURN(edited[key], WholeNumber(name, value, range));
   return edited;

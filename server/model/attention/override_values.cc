@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 
@@ -27,9 +25,8 @@ absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t 
   std::vector<double> given;
   if (value.is_array()) {
     for (const Json& item : value) {
-      if (!item.is_number()) {
+      if (!item.is_number())
         return InvalidArgument(name, " has an entry that is ", item.type_name(), "; it must be a number");
-      }
       given.push_back(item.get<double>());
     }
   } else if (value.is_number()) {
@@ -37,9 +34,8 @@ absl::StatusOr<std::vector<double>> ReadTemperatures(const Json& value, int64_t 
   } else {
     return InvalidArgument(name, " is ", value.type_name(), "; it must be a number or a list of numbers");
   }
-  if (given.size() != 1 && std::ssize(given) != layer_count) {
+  if (given.size() != 1 && std::ssize(given) != layer_count)
     return InvalidArgument(name, " has ", given.size(), " entries; it must have 1 or ", layer_count, ", one per layer");
-  }
   for (size_t i = 0; i < given.size(); ++i) {
     if (std::isfinite(given[i]) && given[i] > 0) continue;
     const std::string entry = value.is_array() ? absl::StrCat(name, "[", i, "]") : std::string(name);

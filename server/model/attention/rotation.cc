@@ -32,9 +32,8 @@ absl::StatusOr<RopeConfig> Scale(const RopeConfig& current, const Json& value, c
 absl::StatusOr<RopeConfig> SetTheta(const RopeConfig& current, const Json& value, const RopeKeys&, const RopeSizes&) {
   RopeConfig rope = current;
   ASSIGN_OR_RETURN(rope.theta, PositiveNumber("rope-theta", value));
-  if (rope.kind == RopeKind::kYarn && rope.theta <= 1) {
+  if (rope.kind == RopeKind::kYarn && rope.theta <= 1)
     return InvalidArgument("\"rope-theta\" is ", rope.theta, "; of a \"yarn\" rotation it must be above 1");
-  }
   return rope;
 }
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/column_groups.h"
 #include "server/model/packed_weights/packed_weights.h"

@@ -53,9 +53,8 @@ absl::Status FillFromGroups(
   }
   for (int64_t k = 0; k < layout.inputs; ++k) {
     const int64_t g = order == nullptr ? k / layout.group_size : IntegerOf(*order, k);
-    if (g < 0 || g >= layout.groups) {
+    if (g < 0 || g >= layout.groups)
       return InvalidArgument("tensor ", order->name, "[", k, "] is ", g, "; it must lie in 0..", layout.groups - 1);
-    }
     quantized(k, first, count, values.data());
     const float *s = scale.data() + g * count, *z = zero.data() + g * count;
     for (int64_t i = 0; i < count; ++i) rows[i * layout.inputs + k] = s[i] * (values[i] - z[i]);

@@ -13,7 +13,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/packed_weights.h"
@@ -197,9 +196,8 @@ absl::StatusOr<WeightArgs> ReadWeightArgs(const Json& json, const std::string& p
   }
   ASSIGN_OR_RETURN(args.is_symmetric, weights.Bool("symmetric", true));
   ASSIGN_OR_RETURN(const std::string strategy, weights.String("strategy", "tensor"));
-  if (strategy != "tensor" && strategy != "channel" && strategy != "group" && strategy != "block") {
+  if (strategy != "tensor" && strategy != "channel" && strategy != "group" && strategy != "block")
     return Unimplemented(weights.Name("strategy"), " is \"", strategy, "\"; tensor, channel, group and block are read");
-  }
   ASSIGN_OR_RETURN(args.block, ReadBlockStructure(weights));
   RETURN_IF_ERROR(weights.RequireValue("dynamic", false));
   // Scales and groups of inputs are seen from the tensors.
@@ -235,9 +233,8 @@ absl::StatusOr<PackedWeights> ReadCompressedTensors(ConfigReader& reader, kernel
     group.Ignore({"targets"});
     for (const char* key : {"input_activations", "output_activations"}) has_activations |= group.Take(key) != nullptr;
     const Json* weights = group.Take("weights");
-    if (weights == nullptr || !weights->is_object()) {
+    if (weights == nullptr || !weights->is_object())
       return Unimplemented(group.Name("weights"), " is missing; groups of activations alone are not supported");
-    }
     ASSIGN_OR_RETURN(const WeightArgs args, ReadWeightArgs(*weights, group.Place("weights")));
     all.push_back(args);
     RETURN_IF_ERROR(group.RefuseUnread());

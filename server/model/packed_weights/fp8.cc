@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/packed_weights.h"
 #include "server/model/packed_weights/scaled_matrix.h"

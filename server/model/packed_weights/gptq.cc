@@ -10,7 +10,6 @@
 // Source: GPTQModel 7, nn_modules/qlinear and utils/model.py (convert_gptq_v1_to_v2_format_module).
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/column_groups.h"
 #include "server/model/packed_weights/packed_weights.h"
@@ -98,9 +97,8 @@ absl::Status UnpackGptq(Unpacking& tensors, const std::string& module, const Gpt
 absl::StatusOr<PackedWeights> ReadGptq(ConfigReader& reader, kernels::DType type) {
   GptqSettings settings{.type = type};
   ASSIGN_OR_RETURN(settings.bits, reader.Int("bits", {1, 32}));
-  if (settings.bits != 4 && settings.bits != 8) {
+  if (settings.bits != 4 && settings.bits != 8)
     return Unimplemented(reader.Name("bits"), " is ", settings.bits, "; 4 and 8 bits of GPTQ are read");
-  }
   ASSIGN_OR_RETURN(settings.group_size, reader.Int("group_size", {-1, 1 << 20}, 128));
   if (settings.group_size == 0) return InvalidArgument(reader.Name("group_size"), " is 0; it must be -1 or at least 1");
   ASSIGN_OR_RETURN(settings.is_ordered, reader.Bool("desc_act", false));
@@ -108,9 +106,8 @@ absl::StatusOr<PackedWeights> ReadGptq(ConfigReader& reader, kernels::DType type
     if (!reader.Has(key)) continue;
     ASSIGN_OR_RETURN(const std::string format, reader.String(key));
     settings.is_older = format == "gptq";
-    if (!settings.is_older && format != "gptq_v2") {
+    if (!settings.is_older && format != "gptq_v2")
       return Unimplemented(reader.Name(key), " is \"", format, "\"; gptq and gptq_v2 are read");
-    }
   }
   if (const Json* own = reader.Take("dynamic"); own != nullptr) settings.has_own_bits = !own->empty();
   RETURN_IF_ERROR(reader.RequireValue("pack_dtype", "int32"));

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/model/packed_weights/packed_weights.h"
 
@@ -55,9 +54,8 @@ absl::Status UnpackStack(Unpacking& tensors, const std::string& name) {
   const std::string names[] = {absl::StrCat(name, "_blocks"), absl::StrCat(name, "_scales")};
   ASSIGN_OR_RETURN(const TensorView* blocks, tensors.Need(names[0], name, {"U8"}));
   ASSIGN_OR_RETURN(const TensorView* scales, tensors.Need(names[1], name, {"U8"}));
-  if (blocks->shape.size() != 4 || blocks->shape[3] != kGroupBytes) {
+  if (blocks->shape.size() != 4 || blocks->shape[3] != kGroupBytes)
     return ShapeError(*blocks, absl::StrCat("[experts, outputs, groups, ", kGroupBytes, "]"));
-  }
   const std::vector<int64_t> scales_shape(blocks->shape.begin(), blocks->shape.begin() + 3);
   if (scales->shape != scales_shape) return ShapeError(*scales, ShapeToString(scales_shape));
   const Layout layout{.outputs = blocks->shape[1], .groups = blocks->shape[2]};

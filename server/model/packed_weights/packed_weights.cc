@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
@@ -66,9 +65,8 @@ absl::StatusOr<std::shared_ptr<const PackedWeights>> ReadPackedWeights(ConfigRea
   constexpr absl::string_view kKey = "quantization_config";
   const Json* object = reader.Take(kKey);
   if (object == nullptr) return nullptr;
-  if (!object->is_object()) {
+  if (!object->is_object())
     return InvalidArgument(reader.Name(kKey), " is ", ShownValue(*object), "; it must be an object");
-  }
   ASSIGN_OR_RETURN(const kernels::DType type, ReadValueType(reader));
   ConfigReader settings(*object, reader.Place(kKey));
   ASSIGN_OR_RETURN(const std::string method, ReadMethod(settings, reader.Name(kKey)));
