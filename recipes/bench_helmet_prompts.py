@@ -5,7 +5,6 @@
     python recipes/bench_helmet_prompts.py --checkout=HELMET --varifocal=build/release/bin/varifocal --stream-mb=2500
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -22,6 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "goldens")]
 import helmet_real_data  # noqa: E402
 import make_helmet_fixture as fixture  # noqa: E402
+from flags import Path, parse  # noqa: E402
 
 TOKENIZER = HERE.parent / "models/baseline"
 NEW = 20
@@ -49,13 +49,7 @@ def stream(checkout, program, root, megabytes):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--checkout", type=pathlib.Path, required=True)
-    parser.add_argument("--varifocal", type=pathlib.Path, required=True)
-    parser.add_argument("--passages", type=int, default=560)
-    parser.add_argument("--length", type=int, default=32768)
-    parser.add_argument("--stream-mb", type=int)
-    a = parser.parse_args()
+    a = parse(__doc__, checkout=Path, varifocal=Path, passages=560, length=32768, stream_mb=dict(type=int))
     checkout, program = a.checkout.resolve(), a.varifocal.resolve()
     root = pathlib.Path(tempfile.mkdtemp())
     try:

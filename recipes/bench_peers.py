@@ -22,7 +22,6 @@ warmed up by shorter ones; a model is warmed up by a prompt of 512 tokens. CPU s
 prints the peak of the resident set over a prefill, minus its size before loading, and exits.
 """
 
-import argparse
 import copy
 import re
 import sys
@@ -31,6 +30,7 @@ import time
 import torch
 
 import bench_llama_cpp
+from flags import parse
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 WARM_TOKENS_MAX, WARM_PROMPT_TOKENS = 8192, 512
@@ -162,11 +162,8 @@ def memory(directory, tokens, dtype):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--llama-cpp", metavar="DIRECTORY", help="has llama-bench and llama-results")
-    parser.add_argument("--memory", nargs=3, metavar=("DIRECTORY", "TOKENS", "DTYPE"))
-    args = parser.parse_args()
+    args = parse(__doc__, threads=int, llama_cpp=dict(metavar="DIRECTORY", help="has llama-bench and llama-results"),
+                 memory=dict(nargs=3, metavar=("DIRECTORY", "TOKENS", "DTYPE")))  # fmt: skip
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     with torch.inference_mode():

@@ -20,11 +20,9 @@ template switches thinking, the texts with it on and off are written too ("think
 --set        a variable for the template, for example --set=enable_thinking=false
 """
 
-import argparse
 import datetime
 import hashlib
 import json
-import pathlib
 import random
 import sys
 
@@ -32,6 +30,8 @@ import jinja2
 import jinja2.ext
 import jinja2.meta
 import jinja2.sandbox
+
+from flags import Path, parse
 
 # Longer strings of a template are texts that it writes; more of them than are tried would take long.
 CONSTANT_MAX, CONSTANTS_MAX = 60, 200
@@ -374,12 +374,7 @@ def reduce(template, variables, day=None):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--template", default="default")
-    parser.add_argument("--date", type=datetime.datetime.fromisoformat)
-    parser.add_argument("--set", action="append", default=[])
-    options = parser.parse_args()
+    options = parse(__doc__, {"directory": Path}, template="default", date=dict(type=datetime.datetime.fromisoformat), set=dict(action="append", default=[]))
     try:
         variables = {}
         for item in options.set:

@@ -14,7 +14,6 @@ run with the same --out and backend takes those that are right from there and me
     python3 recipes/gpu_peers.py --bench=... --out=/tmp --tiny       on the emulator and the CPU: tests this file
 """
 
-import argparse
 import datetime
 import json
 import os
@@ -29,6 +28,7 @@ import tempfile
 import threading
 import time
 
+from flags import parse
 from gpu_goals import IN_ROW, complete, floor_ms, goal_of
 from gpu_peer_calls import Peers, first_line, torch
 
@@ -298,20 +298,17 @@ def ceilings(bench):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", required=True, help="the program gpu_bench")
-    parser.add_argument("--out", required=True, help="folder of the JSON file")
-    parser.add_argument("--seconds", type=float, default=400, help="no cell begins after this many, less what the end takes")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cells", default="", help="regular expression over names")
-    parser.add_argument("--note", action="append", default=[], help="a line for the report: what was checked before")
-    parser.add_argument("--limit", type=float, default=90, help="seconds for one round of a cell, its set-up included")
-    parser.add_argument("--inject", action="append", default=[], metavar="CELL:hang|crash|wrong", help="rehearse a failure")
-    for flag in KERNEL_FLAGS:
-        parser.add_argument("--" + flag, default="auto", help="gpu_bench's")
-    parser.add_argument("--scratch", help="folder of weights, kept, from where later runs take them")
-    parser.add_argument("--tiny", action="store_true", help="the emulator and the CPU, tiny shapes")
-    args = parser.parse_args()
+    args = parse(
+        __doc__,
+        bench=dict(required=True, help="the program gpu_bench"), out=dict(required=True, help="folder of the JSON file"),
+        seconds=dict(type=float, default=400, help="no cell begins after this many, less what the end takes"), rounds=5,
+        cells=dict(default="", help="regular expression over names"),
+        note=dict(action="append", default=[], help="a line for the report: what was checked before"),
+        limit=dict(type=float, default=90, help="seconds for one round of a cell, its set-up included"),
+        inject=dict(action="append", default=[], metavar="CELL:hang|crash|wrong", help="rehearse a failure"),
+        **dict.fromkeys(KERNEL_FLAGS, dict(default="auto", help="gpu_bench's")),
+        scratch=dict(help="folder of weights, kept, from where later runs take them"), tiny=dict(action="store_true", help="the emulator and the CPU, tiny shapes"),
+    )  # fmt: skip
     started = time.monotonic()
     deadline = started + args.seconds
 

@@ -17,7 +17,6 @@ files). The release is also imported, run by a daemon, and exported. Then
 --model  a checkpoint in the place of models/baseline
 """
 
-import argparse
 import contextlib
 import csv
 import hashlib
@@ -30,11 +29,12 @@ import random
 import re
 import runpy
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from flags import MAYBE_PATH, Path, parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TESTDATA = ROOT / "eval_tasks/helmet/import/testdata"
@@ -359,13 +359,7 @@ def compare_table(programs, database, jobs, table):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkout", type=pathlib.Path, required=True)
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/baseline")
-    parser.add_argument("--work", type=pathlib.Path)
-    parser.add_argument("--configs", default=",".join(FAMILIES))
-    options = parser.parse_args()
+    options = parse(__doc__, checkout=Path, programs=Path, model=ROOT / "models/baseline", work=MAYBE_PATH, configs=",".join(FAMILIES))
     work = (options.work or pathlib.Path(tempfile.mkdtemp())).resolve()
     programs, configs = options.programs.resolve(), options.configs.split(",")
     release, models, theirs, database = work / "release", work / "models", work / "upstream", work / "results.db"

@@ -7,7 +7,6 @@ Prints what --dry-run says before, what the job took, the daemon's peak of memor
 answers mean nothing: weights are random. Programs are looked for in build/release/bin, or in --bin. Standard library only.
 """
 
-import argparse
 import json
 import pathlib
 import random
@@ -17,6 +16,8 @@ import struct
 import subprocess
 import sys
 import time
+
+from flags import Path, parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD_WIDTH = 16
@@ -52,17 +53,8 @@ def write_model(to, layers, width, positions):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, type=pathlib.Path)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--suite", default="standard_128k")
-    parser.add_argument("--lengths", default="65536,131072")
-    parser.add_argument("--tasks", default="")
-    parser.add_argument("--limit", type=int, default=4)
-    parser.add_argument("--layers", type=int, default=1)
-    parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
+    options = parse(__doc__, out=Path, bin=ROOT / "build/release/bin", suite="standard_128k", lengths="65536,131072", tasks="", limit=4, layers=1,
+                    width=32, threads=1)  # fmt: skip
     longest = max(int(text) for text in options.lengths.split(","))
     model, db = options.out / "model", options.out / "load.db"
     write_model(model, options.layers, options.width, longest)

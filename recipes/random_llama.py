@@ -6,7 +6,6 @@ The LM head and the embeddings have 128,256 rows, as of Llama 3, beyond the toke
 zero, so that a step reads and multiplies them and no answer has their tokens. No token ends an answer.
 """
 
-import argparse
 import concurrent.futures
 import json
 import math
@@ -14,6 +13,8 @@ import os
 import pathlib
 import shutil
 import struct
+
+from flags import Path, parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Layers, width, heads, KV heads, head dim, hidden units, rows of the LM head.
@@ -93,10 +94,5 @@ def write_model(directory, shape, positions, device="cpu", threads=8):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", choices=SHAPES, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--positions", type=int, default=36864)
-    options = parser.parse_args()
+    options = parse(__doc__, shape=dict(choices=SHAPES, required=True), out=Path, device="cpu", positions=36864)
     write_model(options.out, options.shape, options.positions, options.device)

@@ -6,7 +6,6 @@ With --daemon: seconds, processor seconds and the peak of the resident set until
 --rounds; first without a cache of hashes, then with one.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -16,6 +15,8 @@ import tempfile
 import time
 
 import numpy as np
+
+from flags import Path, parse
 
 WIDTH, FEED_FORWARD, HEADS, KV_HEADS, VOCABULARY, SHARDS = 2048, 5632, 16, 4, 32000, 8
 
@@ -87,14 +88,8 @@ def measure(daemon, directory, dtype, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--scheme", choices=["plain", "fp8", "gptq"], default="plain")
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--daemon", help="also measure how this program loads it")
-    parser.add_argument("--dtype", default="bf16")
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
+    daemon = dict(help="also measure how this program loads it")
+    arguments = parse(__doc__, {"directory": Path}, scheme=("plain", "fp8", "gptq"), layers=12, daemon=daemon, dtype="bf16", rounds=3)
     rng = np.random.default_rng(1)
     head = WIDTH // HEADS
     sizes = {"self_attn.q_proj": (WIDTH, WIDTH), "self_attn.k_proj": (KV_HEADS * head, WIDTH), "self_attn.v_proj": (KV_HEADS * head, WIDTH),

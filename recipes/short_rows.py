@@ -7,12 +7,12 @@ klosax/hellaswag_text_data (HellaSwag's validation rows as text), ybisk/ybisk.gi
 next 200 are the demonstrations' pool. A third of WinoGrande's rows follow once more with the blank in front.
 """
 
-import argparse
 import bz2
 import json
-import pathlib
 import re
 import subprocess
+
+from flags import Path, parse
 
 POOL = 200
 WINOGRANDE = re.compile(r".*?given sentence: (.*)\n\nOption1: (.*) Option2: (.*) Answer format: option1/option2", re.DOTALL)
@@ -58,13 +58,8 @@ def piqa(clone):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--rows", type=int, default=300)
     tasks = {"winogrande": winogrande, "arc": arc, "hellaswag": hellaswag, "piqa": piqa}
-    for name in tasks:
-        parser.add_argument(f"--{name}")
-    arguments = parser.parse_args()
+    arguments = parse(__doc__, out=Path, rows=300, **dict.fromkeys(tasks, ""))
     arguments.out.mkdir(exist_ok=True)
     for name, read in tasks.items():
         clone = getattr(arguments, name)

@@ -4,20 +4,17 @@
     python -m thinking show                    one conversation of the training
 """
 
-import argparse
 import pathlib
 import subprocess
 import sys
 
+from flags import MAYBE_PATH, parser_of
 from thinking import data, train
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m thinking", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["train", "show"], default="train")
-    parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--steps", type=int, default=train.Plan.steps)
-    parser.add_argument("--threads", type=int, default=1)
+    what = dict(nargs="?", choices=["train", "show"], default="train")
+    parser = parser_of(__doc__, {"what": what}, "python -m thinking", out=MAYBE_PATH, steps=train.Plan.steps, threads=1)
     arguments = parser.parse_args()
     if arguments.what == "show":
         writer = data.Writer()
