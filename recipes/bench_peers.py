@@ -69,10 +69,7 @@ def prefill(directory, tokens, dtype):
     # The ids that cpu_bench uses: a linear congruence over the vocabulary.
     ids = [(7 + 7919 * i) % model.config.vocab_size for i in range(tokens)]
     input_ids = torch.tensor([ids])
-
-    def run():
-        return model(input_ids=input_ids, use_cache=True, logits_to_keep=1).logits[0, -1].float()
-
+    run = lambda: model(input_ids=input_ids, use_cache=True, logits_to_keep=1).logits[0, -1].float()
     return run
 
 

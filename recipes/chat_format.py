@@ -240,8 +240,7 @@ def reduce_texts(template, variables, drawn_count=200):
             raise Refused("the template writes the system message after the user's; before it is what can be reduced")
         return parts(text, *sentinels)
 
-    def is_same(user, system):
-        return render(user, system) == wrap(result, user, system)
+    is_same = lambda user, system: render(user, system) == wrap(result, user, system)
 
     def check(users, systems):
         for user in users:
@@ -305,10 +304,7 @@ def reduce_texts(template, variables, drawn_count=200):
 
 def reduce_turns(template, variables, result, drawn_count=40):
     """The object turns, of a template whose texts around single messages are `result`."""
-
-    def render(said, system=None):
-        return template.render_messages(variables, conversation(said, system))
-
+    render = lambda said, system=None: template.render_messages(variables, conversation(said, system))
     prefix, to_assistant, to_user, suffix = parts(render([USER, ASSISTANT, LATER_USER]), USER, ASSISTANT, LATER_USER)
     if (prefix, suffix) != (result["without_system"]["prefix"], result["without_system"]["suffix"]):
         raise Refused("the template writes other texts around a conversation than around a single message")
@@ -318,10 +314,7 @@ def reduce_turns(template, variables, result, drawn_count=40):
     if ends:
         turns["trim_assistant"] = "both" if len(ends) == 2 else ends[0]
     systems = [None] if result["with_system"] is None else [None, "word"]
-
-    def is_same(said):
-        return all(render(said, s) == wrap_turns(result, said, s) for s in systems)
-
+    is_same = lambda said: all(render(said, s) == wrap_turns(result, said, s) for s in systems)
     switched = []
     for constant in template.constants[:CONSTANTS_MAX]:
         if not all(is_same(["word", text, "word"]) for text in [constant, f"{constant} word", f"word {constant}", f"word {constant} word"]):

@@ -247,8 +247,7 @@ def compare_files(theirs, ours):
         for key in a["args"]:
             if key not in SETTINGS_ASIDE and not same(a["args"][key], b["args"].get(key, "missing")):
                 differences.append(f"{name}: args.{key} is {b['args'].get(key, 'missing')}, upstream's {a['args'][key]}")
-        for key in a.keys() - b.keys():
-            differences.append(f"{name}: {key} is missing")
+        differences += [f"{name}: {key} is missing" for key in a.keys() - b.keys()]
         if len(a["data"]) != len(b["data"]):
             differences.append(f"{name}: {len(b['data'])} answers, upstream's {len(a['data'])}")
         for i, (x, y) in enumerate(zip(a["data"], b["data"])):

@@ -8,19 +8,18 @@ in the model of the same type. Every mistake below must move a log-probability o
 """
 
 import json
-import pathlib
 import shutil
 
 import torch
 import transformers64
-from make_llama import NEW_TOKENS, compact, difference
-from safetensors.torch import load_file, save_file
+from golden_files import GOLDENS, save_checkpoint, text_of_runs
+from make_llama import NEW_TOKENS, difference
+from safetensors.torch import load_file
 
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
 import reference
 
-GOLDENS = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens"
 OUT = GOLDENS / "attention"
 LENGTH = 300
 
@@ -61,9 +60,7 @@ MISTAKES = [
 
 
 def write_checkpoint(directory, base, keys, generator):
-    directory.mkdir(parents=True)
     config = {k: v for k, v in (json.loads((GOLDENS / base / "config.json").read_text()) | keys).items() if v is not None}
-    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     weights = load_file(GOLDENS / base / "model.safetensors")
     if keys.get("log_n_attention", {}).get("mode") == "learned":
         for layer in range(config["num_hidden_layers"]):
@@ -72,7 +69,7 @@ def write_checkpoint(directory, base, keys, generator):
     if keys.get("attention_sink", {}).get("mode") == "learned":
         for layer in range(config["num_hidden_layers"]):
             weights[f"model.layers.{layer}.self_attn.sinks"] = 1.5 * torch.randn(config["num_attention_heads"], generator=generator)
-    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(directory, config, weights)
     return config["vocab_size"]
 
 
@@ -121,7 +118,7 @@ def main():
             print(f"{name:20} GPT-OSS's attention in transformers agrees to {apart:.1e}")
             oracle = "transformers in float64"
         run = {"oracle": oracle, "focal_temperature": None, "token_ids": ids} | result | spread
-        (directory / "golden.json").write_text(compact([run]))
+        (directory / "golden.json").write_text(text_of_runs([run]))
         print(f"{name:20} f32 differs by {run['float32_difference']:.1e}, smallest gap {min(run['continuation_gaps']):.1e}")
         for mistake in MISTAKES:
             table[mistake][name] = difference(result, reference.run(directory, ids, NEW_TOKENS, mistakes=(mistake,)))[0]

@@ -21,10 +21,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import make_architectures
+from golden_files import GOLDENS, first_clear, save_checkpoint
 from cases import case, config_of, moe, rms
 from packed_schemes import SCHEMES
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/packed"
+OUT = GOLDENS / "packed"
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 NAMES = {BF16: "bfloat16", F16: "float16", F32: "float32"}
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -136,11 +137,8 @@ def write(entry, generator, plain, directory=None):
         stored |= {name.removesuffix(".weight") + suffix: t.clone().contiguous() for suffix, t in tensors.items()}
     is_base, directory = directory is not None, directory or OUT / entry["case"]["name"]
     config = config_of(entry["case"]) | {"torch_dtype": NAMES[dtype]}
-    for where, tensors, c in ((directory, stored, config | {"quantization_config": entry["config"]}), (plain, exact, config)):
-        shutil.rmtree(where, ignore_errors=True)
-        where.mkdir(parents=True)
-        (where / "config.json").write_text(json.dumps(c, indent=2) + "\n")
-        save_file(tensors, where / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(directory, config | {"quantization_config": entry["config"]}, stored)
+    save_checkpoint(plain, config, exact)
     if is_base:
         return directory
     digests = {name: digest(w) for name, w in sorted(exact.items()) if name not in stored or stored[name].dtype != w.dtype}
@@ -150,19 +148,15 @@ def write(entry, generator, plain, directory=None):
 
 def golden(name, directory, make_checkpoint):
     """The runs of make_architectures.py, of the plain checkpoint that `make_checkpoint(generator, plain)` writes."""
-    first = zlib.crc32(name.encode()) % 100000 * 1000
     with tempfile.TemporaryDirectory() as scratch:
         make_architectures.OUT = pathlib.Path(scratch)
         make_architectures.write_checkpoint = lambda plain, _, generator: make_checkpoint(generator, plain)
-        for seed in range(first, first + 400):
-            runs, worst = make_architectures.make(case("llama", name, rms()), seed)
-            if runs:
-                break
+        seed, runs, worst = first_clear(name, lambda seed: make_architectures.make(case("llama", name, rms()), seed))
     (directory / "golden.json").write_text(make_architectures.compact(runs))
-    print(f"{name:16} seed +{seed - first}  agree to {worst:.1e}", flush=True)
+    print(f"{name:16} seed +{seed}  agree to {worst:.1e}", flush=True)
 
 
-def make_adapter(name, generator, plain, base_case, options, edit=lambda model: None):
+def make_adapter(name, generator, plain, base_case, options):
     """A base, an adapter by PEFT, and the merged values of PEFT in float64, rounded to float32."""
     import peft
     from transformers import AutoModelForCausalLM
@@ -175,7 +169,7 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
         weights, unpacked = load_file(plain / "model.safetensors"), plain
     else:
         weights, unpacked = save_base(base, base_case, generator), base
-    config = (unpacked / "config.json").read_text()
+    config = json.loads((unpacked / "config.json").read_text())
     model = AutoModelForCausalLM.from_pretrained(unpacked, dtype=torch.float64)
     model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
     with torch.no_grad():
@@ -186,8 +180,7 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
                 p.add_((torch.randn(p.shape, generator=generator) * 0.1)).copy_(p.float())
     adapter = directory / "adapter"
     model.save_pretrained(adapter)
-    for junk in ("README.md",):
-        (adapter / junk).unlink(missing_ok=True)
+    (adapter / "README.md").unlink(missing_ok=True)
     settings = json.loads((adapter / "adapter_config.json").read_text()) | {"base_model_name_or_path": "base"}
     (adapter / "adapter_config.json").write_text(json.dumps(settings, indent=2) + "\n")
     tensors = {k: v.float().contiguous() for k, v in load_file(adapter / "adapter_model.safetensors").items()}
@@ -196,18 +189,13 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
     changed = {k: v.float() for k, v in merged.items() if k not in weights or not torch.equal(v, weights[k].double())}
     assert changed
     (directory / "values.json").write_text(json.dumps({"type": "f32", "sha256": {k: digest(v) for k, v in sorted(changed.items())}}, indent=1) + "\n")
-    shutil.rmtree(plain, ignore_errors=True)
-    plain.mkdir(parents=True)
-    (plain / "config.json").write_text(config)
-    save_file(weights | changed, plain / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(plain, config, weights | changed)
     return directory
 
 
 def save_base(where, base_case, generator):
-    where.mkdir(parents=True)
-    (where / "config.json").write_text(json.dumps(config_of(base_case), indent=2) + "\n")
     weights = {k: v.to(BF16).contiguous() for k, v in make_architectures.weights_of(base_case, generator).items()}
-    save_file(weights, where / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(where, config_of(base_case), weights)
     return weights
 
 

@@ -65,4 +65,5 @@ def main() -> None:
     print(f"{len(cases)} cases, {OUT.stat().st_size} bytes")
 
 
-main()
+if __name__ == "__main__":
+    main()
