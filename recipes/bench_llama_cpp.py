@@ -10,6 +10,7 @@ characters is n known ids, and llama-results' output for it can be compared with
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,10 @@ LAYER_NAMES = {
     "mlp.down_proj": "ffn_down",
 }
 NAMES = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
+
+
+def read_json(directory, name):
+    return json.loads(pathlib.Path(directory, name + ".json").read_text())
 
 
 def byte_words():
@@ -63,10 +68,7 @@ def add_own_vocabulary(writer, directory, size):
     """Byte-level BPE as GPT-2 splits words, or with digits apart as SmolLM2 does."""
     import gguf
 
-    with open(f"{directory}/tokenizer.json") as file:
-        tokenizer = json.load(file)
-    with open(f"{directory}/tokenizer_config.json") as file:
-        chat_template = json.load(file)["chat_template"]
+    tokenizer, chat_template = read_json(directory, "tokenizer"), read_json(directory, "tokenizer_config")["chat_template"]
     rules = tokenizer["pre_tokenizer"]
     splits = tuple(rule["type"] for rule in rules.get("pretokenizers", [rules]))
     known = {("ByteLevel",): "gpt-2", ("Digits", "ByteLevel"): "smollm"}
@@ -90,8 +92,7 @@ def write(directory, dtype, path, add_vocabulary=add_byte_vocabulary):
     import torch
     from safetensors.torch import load_file
 
-    with open(f"{directory}/config.json") as file:
-        config = json.load(file)
+    config = read_json(directory, "config")
     if config["model_type"] != "llama":
         raise ValueError(f"{directory} is a {config['model_type']}; only llama is written as GGUF")
     tensors = {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(f"{directory}/model.safetensors").items()}

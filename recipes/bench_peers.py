@@ -23,6 +23,7 @@ prints the peak of the resident set over a prefill, minus its size before loadin
 """
 
 import copy
+import pathlib
 import re
 import sys
 import time
@@ -139,16 +140,14 @@ def serve(llama):
 
 
 def status_bytes(key):
-    with open("/proc/self/status") as file:
-        return int(re.search(rf"^{key}:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
+    return int(re.search(rf"^{key}:\s+(\d+) kB", pathlib.Path("/proc/self/status").read_text(), re.M)[1]) * 1024
 
 
 def memory(directory, tokens, dtype):
     import transformers  # noqa: F401  so that what importing takes is not counted
 
     before = status_bytes("VmRSS")
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
     run = prefill(directory, tokens, dtype)
     loaded = status_bytes("VmRSS") - before
     start = time.perf_counter()

@@ -336,11 +336,9 @@ def reduce(template, variables, day=None):
     texts, notes = reduce_texts(parsed, variables)
     result = {"template_sha256": hashlib.sha256(template.encode()).hexdigest()} | texts
     try:
-        turns = reduce_turns(parsed, variables, texts)
+        result["turns"] = reduce_turns(parsed, variables, texts)
     except Refused as refusal:
         notes.append(f"no turns: {refusal}")
-    else:
-        result["turns"] = turns
     for begin, end in THINKING:
         if begin in template and end in template:
             result["thinking"] = {"begin": begin, "end": end}

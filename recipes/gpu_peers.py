@@ -31,6 +31,7 @@ import time
 from flags import parse
 from gpu_goals import IN_ROW, complete, floor_ms, goal_of
 from gpu_peer_calls import Peers, first_line, torch
+from gpu_table import json_lines
 
 STEADY = 0.03  # how far the ceilings may drift within a run
 SLOW_MS = 1500  # a cell above this gets two rounds
@@ -272,19 +273,8 @@ def table(report):
 
 def rows_before(path, backend):
     """The last right row of each cell that an earlier run left in cells.jsonl."""
-    found = {}
-    try:
-        with open(path) as file:
-            for line in file:
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    continue  # the run was killed as it wrote this one
-                if row.get("backend") == backend and row.get("ms") and "wrong" not in row:
-                    found[row["cell"]] = row
-    except FileNotFoundError:
-        pass
-    return found
+    rows = json_lines(path) if os.path.exists(path) else []
+    return {row["cell"]: row for row in rows if row.get("backend") == backend and row.get("ms") and "wrong" not in row}
 
 
 def ceilings(bench):
@@ -366,11 +356,9 @@ def main():
         report["ceilings_last"] = ceilings(bench)
         first, last = report["ceilings_first"], report["ceilings_last"]
         report["steady"] = all(first[key] > 0 and abs(last[key] / first[key] - 1) <= STEADY for key in first)
-    except TimeUp:
-        done = {row["cell"] for row in report["cells"]}
-        report["left_out"] = [name for name in wanted if name not in done]
-    except (RuntimeError, BenchEnded) as problem:
-        report["notes"].append("THE RUN BROKE OFF: " + first_line(problem))
+    except (TimeUp, RuntimeError, BenchEnded) as problem:
+        if not isinstance(problem, TimeUp):
+            report["notes"].append("THE RUN BROKE OFF: " + first_line(problem))
         done = {row["cell"] for row in report["cells"]}
         report["left_out"] = [name for name in wanted if name not in done]
     finally:

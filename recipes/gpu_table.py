@@ -7,6 +7,7 @@ with its goal. Cells are those of gpu_peers.py; steps that time variants in turn
 import glob
 import json
 import os
+import pathlib
 import re
 import statistics
 import sys
@@ -102,10 +103,7 @@ def main():
     if len(sys.argv) != 2 or not os.path.isdir(sys.argv[1]):
         sys.exit("usage: gpu_table.py DIRECTORY    of results of deploy/gpu_check.sh")
     directory = sys.argv[1]
-    reports = []
-    for path in glob.glob(os.path.join(directory, "times", "*.json")):
-        with open(path) as file:
-            reports.append(json.load(file))
+    reports = [json.loads(path.read_text()) for path in pathlib.Path(directory, "times").glob("*.json")]
     report = max(reports, key=lambda r: (len(r["cells"]), r["date"]), default=None)
     rows = {row["cell"]: row for row in report["cells"]} if report else {}
     ceilings = (rows.get("ceiling_product", {}).get("tflops"), rows.get("ceiling_copy", {}).get("gbps"))

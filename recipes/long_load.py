@@ -8,6 +8,7 @@ answers mean nothing: weights are random. Programs are looked for in build/relea
 """
 
 import json
+import math
 import pathlib
 import random
 import shutil
@@ -18,6 +19,7 @@ import sys
 import time
 
 from flags import Path, parse
+from random_llama import tensors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD_WIDTH = 16
@@ -34,16 +36,10 @@ def write_model(to, layers, width, positions):
               "torch_dtype": "float32", "vocab_size": shipped["vocab_size"], "hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": layers,
               "num_attention_heads": heads, "num_key_value_heads": 1, "head_dim": HEAD_WIDTH, "rms_norm_eps": 1e-6, "rope_theta": 1e7, "max_position_embeddings": positions}
     (to / "config.json").write_text(json.dumps(config))
-    shapes = {"model.embed_tokens.weight": [shipped["vocab_size"], width], "model.norm.weight": [width]}
-    for layer in range(layers):
-        at = f"model.layers.{layer}."
-        shapes |= {at + "input_layernorm.weight": [width], at + "post_attention_layernorm.weight": [width],
-                   at + "self_attn.q_proj.weight": [heads * HEAD_WIDTH, width], at + "self_attn.k_proj.weight": [HEAD_WIDTH, width],
-                   at + "self_attn.v_proj.weight": [HEAD_WIDTH, width], at + "self_attn.o_proj.weight": [width, heads * HEAD_WIDTH],
-                   at + "mlp.gate_proj.weight": [2 * width, width], at + "mlp.up_proj.weight": [2 * width, width], at + "mlp.down_proj.weight": [width, 2 * width]}
     header, body, draw = {}, b"", random.Random(1)
-    for name, shape in shapes.items():
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    *shapes, _ = tensors(layers, width, heads, 1, HEAD_WIDTH, 2 * width, shipped["vocab_size"])  # without a head: it is tied
+    for name, shape in shapes:
+        count = math.prod(shape)
         values = [1.0] * count if len(shape) == 1 else [draw.gauss(0, 0.1) for _ in range(count)]
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + 4 * count]}
         body += struct.pack(f"<{count}f", *values)

@@ -25,9 +25,8 @@ SHAPES = {
 }
 
 
-def tensors(shape):
+def tensors(layers, width, heads, kv_heads, dim, hidden, words):
     """(name, sizes), in the file's order."""
-    layers, width, heads, kv_heads, dim, hidden, words = SHAPES[shape]
     yield "model.embed_tokens.weight", (words, width)
     for layer in range(layers):
         at = f"model.layers.{layer}."
@@ -61,7 +60,7 @@ def write_model(directory, shape, positions, device="cpu", threads=8):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(ROOT / "models/baseline" / name, directory)
     header, end = {"__metadata__": {"format": "pt"}}, 0
-    for name, sizes in tensors(shape):
+    for name, sizes in tensors(*SHAPES[shape]):
         header[name] = {"dtype": "BF16", "shape": sizes, "data_offsets": [end, end + 2 * math.prod(sizes)]}
         end += 2 * math.prod(sizes)
     text = json.dumps(header).encode()
@@ -86,7 +85,7 @@ def write_model(directory, shape, positions, device="cpu", threads=8):
     try:
         os.pwrite(file, struct.pack("<Q", len(text)) + text, 0)
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(write, file, i, *tensor) for i, tensor in enumerate(tensors(shape))]:
+            for done in [pool.submit(write, file, i, *tensor) for i, tensor in enumerate(tensors(*SHAPES[shape]))]:
                 done.result()
     finally:
         os.close(file)

@@ -38,9 +38,9 @@ def main() -> None:
     if options.command == "table":
         print(analysis.tables(config.read(), train.read_results(options.results)), end="")
     elif options.command == "mass-table":
-        print(mass.tables(mass.read(options.results)), end="")
+        print(mass.tables(train.read_results(options.results)), end="")
     elif options.command == "mass-figure":
-        print(mass.figure(mass.read(options.results)), end="")
+        print(mass.figure(train.read_results(options.results)), end="")
     elif options.command == "grid-report":
         study, rows = config.read_grid(options.config), train.read_results(options.results)
         print(grid_report.tables(study, rows), end="")

@@ -17,6 +17,7 @@
 One thread; DIR holds log.jsonl and state.pt. Paths inside a configuration are relative to the repository.
 """
 
+import importlib
 import json
 import sys
 
@@ -68,20 +69,9 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(options.threads)
-    if options.command == "report":
-        from focus import report
-
-        report.main(options.checkpoint, options.text, options.tokens, options.rows, options.json, options.svg)
-        return
-    if options.command == "accuracy":
-        from focus import accuracy
-
-        accuracy.main(options.checkpoint, options.lengths, options.samples, options.top_k)
-        return
-    if options.command == "compare":
-        from focus import compare
-
-        compare.main(options.checkpoint, options.text, options.varifocal, options.tokens, options.new_tokens)
+    if options.command in ("report", "accuracy", "compare"):  # their settings come in the order of COMMANDS
+        settings = {name: value for name, value in vars(options).items() if name not in ("command", "threads")}
+        importlib.import_module(f"focus.{options.command}").main(*settings.values())
         return
     from focus import config
     from focus.train import Trainer

@@ -37,8 +37,7 @@ class FitConfig:
 
 def read(path: pathlib.Path) -> FitConfig:
     raw = tomllib.loads(path.read_text())
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.pop("data").items()}
-    config: FitConfig = build(FitConfig, raw | {"data": build(DataConfig, values)})
+    config: FitConfig = build(FitConfig, raw | {"data": build(DataConfig, raw.pop("data"))})
     return config
 
 

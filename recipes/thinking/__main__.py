@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 
+import make_tokenizer
 from flags import MAYBE_PATH, parser_of
 from thinking import data, train
 
@@ -27,7 +28,7 @@ def main() -> int:
     out: pathlib.Path = arguments.out
     model = out / "model"
     train.train(train.Plan(steps=arguments.steps), out, model, arguments.threads)
-    data.save_tokenizer(model)
+    make_tokenizer.save(data.make_tokenizer(), model, pretty=False, chat_template=data.TEMPLATE)
     data.write_questions(out, seed=1, contexts=train.CONTEXTS, count=train.NAMES)
     chat_format = pathlib.Path(__file__).parents[1] / "chat_format.py"
     subprocess.run([sys.executable, str(chat_format), str(model)], check=True)
