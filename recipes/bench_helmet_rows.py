@@ -115,7 +115,7 @@ def our_seconds(programs, work, dtype):
         side.varifocal(programs, "suites", "import-helmet", f"--checkout={release}", f"--data={release / 'data'}", f"--out={suites}",
                        f"--length-tokenizer={side.TESTDATA / 'length_tokenizer'}", f"--configs={dataset}", "--no-chat")  # fmt: skip
         (suite,) = suites.glob("*.yaml")
-        with side.Daemon(programs, database, work / "models", "--threads=1", dtype=dtype) as daemon:
+        with side.Daemon(programs, database, {name: work / "models" / name}, "--threads=1", dtype=dtype) as daemon:
             before = cpu_seconds(daemon.process)
             answer = side.varifocal(programs, "submit", suite, f"--models={name}", f"--daemon={daemon.address}", "--wait", "--format=json")
             seconds[dataset] = cpu_seconds(daemon.process) - before

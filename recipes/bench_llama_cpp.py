@@ -98,16 +98,11 @@ def write(directory, dtype, path, add_vocabulary=add_byte_vocabulary):
     tensors = {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(f"{directory}/model.safetensors").items()}
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(kv_heads)
-    writer.add_rope_dimension_count(config["head_dim"])
-    writer.add_rope_freq_base((config.get("rope_parameters") or config)["rope_theta"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_vocab_size(config["vocab_size"])
+    keys = {"context_length": "max_position_embeddings", "embedding_length": "hidden_size", "block_count": "num_hidden_layers",
+            "feed_forward_length": "intermediate_size", "head_count": "num_attention_heads", "head_count_kv": "num_key_value_heads",
+            "rope_dimension_count": "head_dim", "rope_freq_base": "rope_theta", "layer_norm_rms_eps": "rms_norm_eps", "vocab_size": "vocab_size"}
+    for name, key in keys.items():
+        getattr(writer, "add_" + name)((config | (config.get("rope_parameters") or {}))[key])
     writer.add_tokenizer_model("gpt2")
     add_vocabulary(writer, directory, config["vocab_size"])
     writer.add_bos_token_id(config["bos_token_id"])

@@ -169,11 +169,14 @@ def stand_ins():
 
 
 class Daemon:
+    """`models` are directories by name. Without a dtype it is the device's own."""
+
     def __init__(self, programs, database, models, *flags, dtype="f32"):
         port_file = database.parent / "port"
         port_file.unlink(missing_ok=True)
-        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", f"--dtype={dtype}", *flags]
-        self.process = subprocess.Popen(command + [f"--model={name}={models / name}" for name in MODELS])
+        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", *flags]
+        command += [f"--dtype={dtype}"] if dtype else []
+        self.process = subprocess.Popen(command + [f"--model={name}={path}" for name, path in models.items()])
         while not port_file.exists() and self.process.poll() is None:
             time.sleep(0.1)
         self.address = f"127.0.0.1:{port_file.read_text().strip()}"
@@ -201,7 +204,7 @@ def run_ours(programs, release, models, out, database, configs):
         suites = release / ("suites" if chat else "suites-base")
         varifocal(programs, "suites", "import-helmet", f"--checkout={release}", f"--data={release / 'data'}", f"--out={suites}",
                   f"--length-tokenizer={TESTDATA / 'length_tokenizer'}", f"--configs={','.join(chosen(configs, chat))}", *([] if chat else ["--no-chat"]))
-        with Daemon(programs, database, models) as daemon:
+        with Daemon(programs, database, {each: models / each for each in MODELS}) as daemon:
             for suite in sorted(suites.glob("*.yaml")):
                 said = json.loads(varifocal(programs, "submit", suite, f"--models={name}", f"--daemon={daemon.address}", "--wait", "--format=json").splitlines()[0])
                 jobs[said["job"] if "job" in said else said["name"]] = name

@@ -12,13 +12,13 @@ import math
 import pathlib
 import random
 import shutil
-import socket
 import struct
 import subprocess
 import sys
 import time
 
 from flags import Path, parse
+from helmet_side_by_side import Daemon
 from random_llama import tensors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -57,26 +57,14 @@ def main():
     page = 128
     by_hand = -(-(longest - 1) // page) * page * options.layers * 2 * HEAD_WIDTH * 4
     print(f"keys and values of {longest:,} tokens by hand: {options.layers} layers x 2 x 1 head x {HEAD_WIDTH} x 4 bytes: {by_hand:,} bytes")
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        port = any_port.getsockname()[1]
-    daemon = subprocess.Popen([options.bin / "varifocald", f"--db={db}", f"--model=tiny={model}", f"--listen=127.0.0.1:{port}", f"--threads={options.threads}",
-                               f"--log-file={options.out / 'daemon.log'}"])
-    job = [options.suite, "--models=tiny", f"--lengths={options.lengths}", f"--limit={options.limit}", f"--daemon=127.0.0.1:{port}", *([f"--tasks={options.tasks}"] if options.tasks else [])]
-    try:
-        for _ in range(200):
-            if subprocess.run([options.bin / "varifocal", "health", f"--daemon=127.0.0.1:{port}"], capture_output=True).returncode == 0:
-                break
-            time.sleep(0.5)
+    with Daemon(options.bin, db, {"tiny": model}, f"--threads={options.threads}", f"--log-file={options.out / 'daemon.log'}", dtype=None) as daemon:
+        job = [options.suite, "--models=tiny", f"--lengths={options.lengths}", f"--limit={options.limit}", f"--daemon={daemon.address}", *([f"--tasks={options.tasks}"] if options.tasks else [])]
         subprocess.run([options.bin / "varifocal", "submit", *job, "--dry-run"], check=True)
         begin = time.time()
         done = subprocess.run([options.bin / "varifocal", "submit", *job, "--wait"], stdout=subprocess.DEVNULL)
-        status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
+        status = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text()
         peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
         print(f"submit --wait: exit code {done.returncode}, {time.time() - begin:.0f} s; the daemon's peak {int(peak) / 1024:.0f} MiB")
-    finally:
-        daemon.terminate()
-        daemon.wait()
     for sql in ("SELECT context_length, planned_count, answered_count, failed_count, count(DISTINCT task) AS tasks FROM v_scores_by_length GROUP BY 1, 2, 3, 4",
                 "SELECT context_length, min(prompt_token_count) AS prompt_tokens_min, max(prompt_token_count) AS prompt_tokens_max FROM v_samples GROUP BY 1",
                 "SELECT context_length, round(sum(prefill_us) / 1e6, 1) AS prefill_s, round(sum(decode_us) / 1e6, 1) AS decode_s, count(*) AS answers FROM generations JOIN cells USING (cell_id) GROUP BY 1"):

@@ -28,12 +28,6 @@ def winogrande(clone):
         yield {"sentence": sentence, "option1": option1, "option2": option2, "answer": row["answer"].removeprefix("option")}
 
 
-def blank_first(rows):
-    """From "Because _ was late." the row "_ was late."."""
-    for row in rows:
-        yield {**row, "sentence": row["sentence"][row["sentence"].index("_"):]}
-
-
 def arc(clone):
     for line in show(clone, "data/arc_easy/in_house/test.jsonl").splitlines():
         row = json.loads(line)
@@ -68,7 +62,8 @@ def main():
         rows = list(read(clone))[:arguments.rows + POOL]
         asked, pool = rows[:arguments.rows], rows[arguments.rows:]
         if name == "winogrande":
-            asked += blank_first(asked[:arguments.rows // 3])
+            # From "Because _ was late." the row "_ was late.".
+            asked += [{**row, "sentence": row["sentence"][row["sentence"].index("_"):]} for row in asked[:arguments.rows // 3]]
         for path, some in (f"{name}.jsonl", asked), (f"{name}_train.jsonl", pool):
             (arguments.out / path).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in some))
         print(f"{name}: {len(asked)} rows, {len(pool)} for demonstrations")

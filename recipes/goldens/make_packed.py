@@ -113,10 +113,6 @@ def digest(tensor):
     return hashlib.sha256(tensor.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
-def is_packed(name, w):
-    return w.dim() == 2 and name.removesuffix(".weight").endswith(PROJECTIONS)
-
-
 def write(entry, generator, plain, directory=None):
     """Writes the packed checkpoint and the plain one of its values; beside a golden also their digests."""
     pack, values, oracle = SCHEMES[entry["scheme"]]
@@ -125,7 +121,7 @@ def write(entry, generator, plain, directory=None):
     stored, exact = {}, {}
     for name, w in make_architectures.weights_of(entry["case"], generator).items():
         w = w.to(dtype)
-        if not is_packed(name, w):
+        if w.dim() != 2 or not name.removesuffix(".weight").endswith(PROJECTIONS):
             stored[name] = exact[name] = w.contiguous()
             continue
         tensors = pack(w.float(), options)
@@ -168,7 +164,8 @@ def make_adapter(name, generator, plain, base_case, options):
         write(base_case, generator, plain, base)
         weights, unpacked = load_file(plain / "model.safetensors"), plain
     else:
-        weights, unpacked = save_base(base, base_case, generator), base
+        weights, unpacked = {k: v.to(BF16).contiguous() for k, v in make_architectures.weights_of(base_case, generator).items()}, base
+        save_checkpoint(base, config_of(base_case), weights)
     config = json.loads((unpacked / "config.json").read_text())
     model = AutoModelForCausalLM.from_pretrained(unpacked, dtype=torch.float64)
     model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
@@ -191,12 +188,6 @@ def make_adapter(name, generator, plain, base_case, options):
     (directory / "values.json").write_text(json.dumps({"type": "f32", "sha256": {k: digest(v) for k, v in sorted(changed.items())}}, indent=1) + "\n")
     save_checkpoint(plain, config, weights | changed)
     return directory
-
-
-def save_base(where, base_case, generator):
-    weights = {k: v.to(BF16).contiguous() for k, v in make_architectures.weights_of(base_case, generator).items()}
-    save_checkpoint(where, config_of(base_case), weights)
-    return weights
 
 
 GPT2_KEYS = dict(
