@@ -112,13 +112,11 @@ def garbage(count, port, *files):
     """Frames of random kinds and bytes after a valid preface."""
     import random
     draw = random.Random(1)
-    ended = 0
     for _ in range(count):
         connection = connect(port, *files)
         junk = frame(draw.randrange(256), draw.randrange(256), draw.randrange(1 << 31), draw.randbytes(draw.randrange(200)))
         send_parts(connection, [junk] * 3, 1)
-        ended += 1
-    return f"{ended} connections with garbage ended"
+    return f"{count} connections with garbage ended"
 
 
 def fields(count, port, *files):

@@ -7,6 +7,7 @@ import tomllib
 from typing import Any
 
 from focus.settings import FocusSettings
+from llama.run import build as built
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGIMES = ("frozen", "full", "scratch", "lora")
@@ -124,13 +125,9 @@ class RunConfig:
 
 
 def build(kind: Any, values: dict[str, Any], where: str) -> Any:
-    names = {f.name for f in dataclasses.fields(kind)}
-    unknown = sorted(set(values) - names)
-    if unknown:
-        raise ValueError(f"{where} has unknown keys: {', '.join(unknown)}")
     try:
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-    except TypeError as error:
+        return built(kind, values)
+    except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 

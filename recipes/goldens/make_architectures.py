@@ -99,8 +99,7 @@ def weights_of(case, generator):
         for name in names:
             put(p + name, norm(m), normal(m, std=0.3) if norm_bias else None)
         if s.recurrent[i]:
-            for name, w in recurrent_of(case, s, generator).items():
-                out[p + name] = w
+            out |= {p + name: w for name, w in recurrent_of(case, s, generator).items()}
         if s.head_norm and not s.recurrent[i]:
             per_head = s.head_norm == "head"
             # Normed heads have unit rows, so the norm's weights alone set how wide scores spread.
@@ -111,8 +110,7 @@ def weights_of(case, generator):
         has_bias = kind in ("qwen2", "qwen2_5_vl_text") or c.get("qkv_bias", kind == "qwen2_moe") or c.get("attention_bias", c.get("use_bias", c.get("use_qkv_bias", kind in ("seed_oss", "glm4", "phi"))))
         out_bias = c.get("attention_out_bias", has_bias and kind not in ("qwen2", "qwen2_5_vl_text", "seed_oss", "glm4", "stablelm", "qwen2_moe"))
         if s.latent:
-            for name, w in latent_of(case, s, generator).items():
-                out[p + "self_attn." + name] = w
+            out |= {p + "self_attn." + name: w for name, w in latent_of(case, s, generator).items()}
         q, k, v = matrix(queries, m, wide), matrix(keys, m, wide), matrix(keys, m)
         if s.output_gate:  # of each head its query and its gate
             q = torch.stack([q.view(s.heads, -1, m), matrix(queries, m, 1.5).view(s.heads, -1, m)], 1).reshape(2 * queries, m)
@@ -136,8 +134,7 @@ def weights_of(case, generator):
             if not s.experts:
                 continue
         if s.experts and i not in dense_layers(c, s):
-            for name, w in mixture_of(case, s, generator).items():
-                out[p + name] = w
+            out |= {p + name: w for name, w in mixture_of(case, s, generator).items()}
             continue
         gate, up, mlp_bias = matrix(f, m, 1.2) - shift * 5 / m * shared, matrix(f, m, 1.5), c.get("mlp_bias", c.get("use_bias", kind == "phi"))
         down_name = "down_proj"
@@ -158,11 +155,8 @@ def weights_of(case, generator):
         put("lm_head", normal(VOCAB, m, std=0.3), normal(VOCAB, std=0.5) if kind == "phi" else None)
     for layer in range(s.layers, s.layers + case.get("further", 0)):
         put(f"model.layers.{layer}.eh_proj", matrix(m, 2 * m))
-    for name in list(out) if kind in RENAMED else []:
-        new = name
-        for old, other in RENAMED[kind].items():
-            new = new.replace(old, other)
-        out[new] = out.pop(name)
+    for old, other in RENAMED.get(kind, {}).items():
+        out = {name.replace(old, other): w for name, w in out.items()}
     return out
 
 

@@ -255,9 +255,7 @@ def data_files():
     files.update(infbench())
     files.update(multi_lexsum())
     files.update(alce())
-    for kind in ("asqa", "qampari"):
-        files[f"prompts/{kind}_revised.json"] = prompt_file(kind)
-    return files
+    return files | {f"prompts/{kind}_revised.json": prompt_file(kind) for kind in ("asqa", "qampari")}
 
 
 def expand(value):

@@ -154,8 +154,7 @@ def of_gpt_oss(tensors, mistakes):
             w = turns(w)
         if name.endswith("_proj_bias"):
             layer, what = name.removeprefix("model.layers.").split(".")[0], name.split("experts.")[1].removesuffix("_proj_bias")
-            for e, one in enumerate(turns(w) if what == "gate_up" else w):
-                out[f"{layer} {e} {what}"] = one
+            out |= {f"{layer} {e} {what}": one for e, one in enumerate(turns(w) if what == "gate_up" else w)}
         elif not name.endswith("_scales"):
             out[name] = w
     return out
@@ -191,8 +190,7 @@ def canonical(config, tensors, mistakes=()):
         if kind == "gpt2" and w.dim() == 2 and not ("square matrices not transposed" in mistakes and w.shape[0] == w.shape[1]):
             w = w.T.contiguous()
         if rest in STACKED:
-            for e, one in enumerate(w):
-                out[f"layers.{layer}.experts.{e}.{STACKED[rest]}"] = one
+            out |= {f"layers.{layer}.experts.{e}.{STACKED[rest]}": one for e, one in enumerate(w)}
             continue
         out[f"layers.{layer}.{mixture_name(rest) or names[rest]}{ending}"] = w
     for name in [n for n in out if ".qkv" in n]:
