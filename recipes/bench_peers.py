@@ -70,8 +70,7 @@ def prefill(directory, tokens, dtype):
     # The ids that cpu_bench uses: a linear congruence over the vocabulary.
     ids = [(7 + 7919 * i) % model.config.vocab_size for i in range(tokens)]
     input_ids = torch.tensor([ids])
-    run = lambda: model(input_ids=input_ids, use_cache=True, logits_to_keep=1).logits[0, -1].float()
-    return run
+    return lambda: model(input_ids=input_ids, use_cache=True, logits_to_keep=1).logits[0, -1].float()
 
 
 def generate(directory, depth, tokens, dtype):
@@ -95,13 +94,8 @@ def generate(directory, depth, tokens, dtype):
 
 def make(words, llama):
     kind, numbers, dtype = words[0], [int(w) if w.isdigit() else w for w in words[1:-1]], words[-1]
-    makers = {
-        "attention": attention,
-        "decode": lambda *sizes: attention(*sizes, decode=True),
-        "product": product,
-        "prefill": prefill,
-        "generate": generate,
-    }
+    makers = {maker.__name__: maker for maker in (attention, product, prefill, generate)}
+    makers["decode"] = lambda *sizes: attention(*sizes, decode=True)
     if llama is not None:
         makers |= {"llama-prefill": llama.prefill, "llama-decode": llama.decode}
     if kind not in makers:

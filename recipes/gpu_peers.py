@@ -38,8 +38,8 @@ SLOW_MS = 1500  # a cell above this gets two rounds
 KERNEL_FLAGS = ["attention-kernel", "product-kernel", "decode-kernels"]
 
 
-class TimeUp(Exception):
-    pass
+class TimeUp(BaseException):
+    """Not an Exception, which costs a peer its column."""
 
 
 class BenchEnded(Exception):
@@ -151,8 +151,6 @@ def run_cell(cell, bench, peers, rounds, sampler):
     if first["right"]:
         try:
             offered = peers.of(cell, first)
-        except TimeUp:
-            raise
         except Exception as problem:  # a peer that does not work costs its column, not the run
             offered = {}
             row["peers"]["?"] = {"refused": first_line(problem)}
@@ -164,8 +162,6 @@ def run_cell(cell, bench, peers, rounds, sampler):
                 kernel = peers.kernel(run) if cell["kind"] in ("attention", "decode", "decode_product", "product") else None
                 calls[name] = (run, times[0] if times else 1)
                 row["peers"][name] = {"error": error, **({"kernel": kernel} if kernel else {})}
-            except TimeUp:
-                raise
             except Exception as problem:
                 row["peers"][name] = {"refused": first_line(problem)}
     ours, theirs = [first], {name: [] for name in calls}
@@ -176,8 +172,6 @@ def run_cell(cell, bench, peers, rounds, sampler):
         for name, (run, times) in list(calls.items()):
             try:
                 theirs[name].append(peers.time(run) * times)
-            except TimeUp:
-                raise
             except Exception as problem:  # out of memory, say
                 row["peers"][name] = {"refused": first_line(problem)}
                 del calls[name], theirs[name]
@@ -231,10 +225,8 @@ def versions(info, tiny):
     except ImportError:
         found["transformers"] = None
     if shutil.which("nvidia-smi"):
-        query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"]
-        found["driver"] = subprocess.run(query, capture_output=True, text=True).stdout.strip()
-        capability = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-        found["capability"] = subprocess.run(capability, capture_output=True, text=True).stdout.split("\n")[0].strip()
+        ask = lambda what: subprocess.run(["nvidia-smi", "--query-gpu=" + what, "--format=csv,noheader"], capture_output=True, text=True).stdout
+        found.update(driver=ask("name,driver_version,clocks.max.sm,power.limit").strip(), capability=ask("compute_cap").split("\n")[0].strip())
     return found
 
 

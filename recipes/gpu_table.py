@@ -39,9 +39,7 @@ def table(title, head, rows):
 
 def checks(directory):
     """Of each step: cases that passed, of those that the device supports."""
-    last = {}
-    for row in json_lines(os.path.join(directory, "results.jsonl")):
-        last[row["step"], row["case"]] = row
+    last = {(row["step"], row["case"]): row for row in json_lines(os.path.join(directory, "results.jsonl"))}
     steps = {}
     for (step, case), row in last.items():
         if not case.startswith("times-") and row["status"] != "skipped":

@@ -227,14 +227,11 @@ def same(a, b):
 
 
 def compare_files(theirs, ours):
-    names = {p.relative_to(theirs) for p in theirs.rglob("*.json*")}
-    differences = [f"{p}: only upstream wrote it" for p in sorted(names - {p.relative_to(ours) for p in ours.rglob("*.json*")})]
-    differences += [f"{p}: only we wrote it" for p in sorted({p.relative_to(ours) for p in ours.rglob("*.json*")} - names)]
+    names, mine = ({p.relative_to(side) for p in side.rglob("*.json*")} for side in (theirs, ours))
+    differences = [f"{p}: only upstream wrote it" for p in sorted(names - mine)] + [f"{p}: only we wrote it" for p in sorted(mine - names)]
     counts = dict.fromkeys(["files", "score files", "prompts", "answers", "equal answers", "values", "missing keys"], 0)
     digests = json.loads((theirs / "prompts").read_text())
-    for name in sorted(names):
-        if not (ours / name).exists():
-            continue
+    for name in sorted(names & mine):
         a, b = json.loads((theirs / name).read_text()), json.loads((ours / name).read_text())
         if name.suffix == ".score":
             twin = [json.loads((d / name).with_suffix("").read_text())["data"] for d in (theirs, ours)]
