@@ -21,7 +21,7 @@ import importlib
 import json
 import sys
 
-from flags import MAYBE_PATH, Path, commands
+from flags import MAYBE_PATH, Commands, Path, commands
 
 INTS = dict(type=int, nargs="*", default=[])
 RUN = dict(out=Path, cache=dict(type=Path, help="token ids of text files; DIR/ids by default"), threads=1)
@@ -29,7 +29,7 @@ BASE = dict(default="dense", help="what differences are from: dense, or such as 
 FACTORS = dict(type=float, nargs="*", default=[], help="constant gates, the same in every layer")
 CONTROLS = dict(action="store_true", help="the window alone, and random groups")
 LENGTHS = dict(type=int, nargs="+", default=[512, 1024])
-COMMANDS = {
+COMMANDS: Commands = {
     "train": ({"config": Path}, RUN | dict(steps=dict(type=int))),
     "evaluate": ({"config": Path}, RUN | dict(top_k=INTS, window=INTS)),
     "export": ({"config": Path}, RUN | dict(checkpoint=Path)),

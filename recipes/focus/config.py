@@ -7,7 +7,7 @@ import tomllib
 from typing import Any
 
 from focus.settings import FocusSettings
-from llama.run import build as built
+from llama.run import Made, build as built
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGIMES = ("frozen", "full", "scratch", "lora")
@@ -124,7 +124,7 @@ class RunConfig:
         return sum(phase.steps for phase in self.phases)
 
 
-def build(kind: Any, values: dict[str, Any], where: str) -> Any:
+def build(kind: type[Made], values: dict[str, Any], where: str) -> Made:
     try:
         return built(kind, values)
     except ValueError as error:
@@ -141,5 +141,4 @@ def read(path: str | pathlib.Path) -> RunConfig:
         parts[name] = build(kind, raw.pop(name), f"{path}: [{name}]")
     parts["phases"] = tuple(build(Phase, p, f"{path}: [[phases]]") for p in raw.pop("phases", []))
     parts["lora"] = build(LoraSettings, raw.pop("lora", {}), f"{path}: [lora]")
-    run: RunConfig = build(RunConfig, raw | parts, str(path))
-    return run
+    return build(RunConfig, raw | parts, str(path))

@@ -23,31 +23,21 @@ import reference
 OUT = GOLDENS / "attention"
 LENGTH = 300
 
+LAYERS = "architectures/qwen3-layer-types"  # with and without a window of 64
+LOG_N = {"mode": "constant", "trained_length": 48}
 CASES = {
-    # Layers with and without a window of 64.
-    "full-layers-only": ("architectures/qwen3-layer-types", {"focal_attention": {"mode": "full_layers_only", "temperature": 0.5}}),
-    "log-n-constant": (
-        "architectures/qwen3-layer-types",
-        {"focal_attention": {"mode": "constant", "temperature": 0.8}, "log_n_attention": {"mode": "constant", "trained_length": 48}},
-    ),
+    "full-layers-only": (LAYERS, {"focal_attention": {"mode": "full_layers_only", "temperature": 0.5}}),
+    "log-n-constant": (LAYERS, {"focal_attention": {"mode": "constant", "temperature": 0.8}, "log_n_attention": LOG_N}),
     "log-n-learned": ("llama/focal-constant", {"focal_attention": None, "log_n_attention": {"mode": "learned"}}),
-    "sink-learned": (
-        "architectures/qwen3-layer-types",
-        {"focal_attention": {"mode": "constant", "temperature": 0.5}, "attention_sink": {"mode": "learned"}},
-    ),
+    "sink-learned": (LAYERS, {"focal_attention": {"mode": "constant", "temperature": 0.5}, "attention_sink": {"mode": "learned"}}),
     "sink-zero": ("llama/focal-constant", {"focal_attention": None, "attention_sink": {"mode": "constant", "logit": 0}}),
-    "score-cap": ("architectures/qwen3-layer-types", {"score_soft_cap": {"cap": 2}}),
+    "score-cap": (LAYERS, {"score_soft_cap": {"cap": 2}}),
     # A cap of its own, and all at once.
-    "sink-capped": (
-        "architectures/gemma2-newer",
-        {
-            "focal_attention": {"mode": "full_layers_only", "temperature": 0.5},
-            "log_n_attention": {"mode": "constant", "trained_length": 48},
-            "score_soft_cap": {"cap": 1.5},
-            "attention_sink": {"mode": "constant", "logit": 2.5},
-        },
-    ),
-}
+    "sink-capped": ("architectures/gemma2-newer", {
+        "focal_attention": {"mode": "full_layers_only", "temperature": 0.5}, "log_n_attention": LOG_N, "score_soft_cap": {"cap": 1.5},
+        "attention_sink": {"mode": "constant", "logit": 2.5},
+    }),
+}  # fmt: skip
 GPT_OSS = {"sink-learned", "sink-zero"}
 AGREEMENT = 1e-10
 MISTAKES = [

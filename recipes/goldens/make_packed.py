@@ -10,6 +10,7 @@ checkpoint with these values.
     python recipes/goldens mutation_test packed       (writes its mutation_test.txt)
 """
 
+import functools
 import hashlib
 import json
 import pathlib
@@ -152,7 +153,7 @@ def golden(name, directory, make_checkpoint):
     print(f"{name:16} seed +{seed}  agree to {worst:.1e}", flush=True)
 
 
-def make_adapter(name, generator, plain, base_case, options):
+def make_adapter(name, base_case, options, generator, plain):
     """A base, an adapter by PEFT, and the merged values of PEFT in float64, rounded to float32."""
     import peft
     from transformers import AutoModelForCausalLM
@@ -207,19 +208,11 @@ ADAPTERS = {
 
 
 def main(names):
-    for entry in CASES:
-        name = entry["case"]["name"]
+    rows = [(entry["case"]["name"], entry["golden"], functools.partial(write, entry)) for entry in CASES]
+    rows += [(name, is_golden, functools.partial(make_adapter, name, *made)) for name, (*made, is_golden) in ADAPTERS.items()]
+    for name, is_golden, make in rows:
         if names and name not in names:
             continue
-        if entry["golden"]:
-            golden(name, OUT / name, lambda generator, plain: write(entry, generator, plain))
-        else:
-            with tempfile.TemporaryDirectory() as scratch:
-                write(entry, torch.Generator().manual_seed(zlib.crc32(name.encode())), pathlib.Path(scratch) / "plain")
-    for name, (base, options, is_golden) in ADAPTERS.items():
-        if names and name not in names:
-            continue
-        make = lambda generator, plain: make_adapter(name, generator, plain, base, options)
         if is_golden:
             golden(name, OUT / name, make)
         else:

@@ -13,20 +13,15 @@ def parameters(c, sliding):
     """One dictionary in the newer style, for full or for window layers."""
     kind = c["model_type"]
     newer = c.get("rope_parameters")
-    if kind in ("gemma3_text", "gemma3n_text"):
-        if newer:
-            return dict(newer["sliding_attention" if sliding else "full_attention"])
-        if sliding:
-            return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
-        return {"rope_theta": c.get("rope_theta", 1000000.0)} | (c.get("rope_scaling") or {})
     if kind == "gemma4_text":
         newer = newer or {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
                           "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
-        return dict(newer["sliding_attention" if sliding else "full_attention"])
-    if kind == "olmo3":
+    if kind in ("gemma3_text", "gemma3n_text", "gemma4_text", "olmo3"):
         if newer:
             return dict(newer["sliding_attention" if sliding else "full_attention"])
-        plain = {"rope_theta": c.get("rope_theta", 500000.0)}
+        if sliding and kind != "olmo3":
+            return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
+        plain = {"rope_theta": c.get("rope_theta", 500000.0 if kind == "olmo3" else 1000000.0)}
         return plain if sliding else plain | (c.get("rope_scaling") or {})
     out = dict(newer or c.get("rope_scaling") or {})
     default = {"smollm3": 2000000.0, "ernie4_5": 500000.0, "mixtral": 1000000.0, "lfm2": 1000000.0, "gpt_oss": 150000.0, "apertus": 12000000.0}.get(kind, 10000.0)

@@ -37,8 +37,7 @@ class FitConfig:
 
 def read(path: pathlib.Path) -> FitConfig:
     raw = tomllib.loads(path.read_text())
-    config: FitConfig = build(FitConfig, raw | {"data": build(DataConfig, raw.pop("data"))})
-    return config
+    return build(FitConfig, raw | {"data": build(DataConfig, raw.pop("data"))})
 
 
 class HeadTemperatures(nn.Module):
