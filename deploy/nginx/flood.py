@@ -44,15 +44,12 @@ def call(port, scheme=b"https", te=b"trailers"):
 
 
 def connect(port, ca, certificate, key, timeout=10.0):
-    if ca == "-":
-        connection = socket.create_connection(("127.0.0.1", port), timeout=timeout)
-        connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
-        return connection
-    context = ssl.create_default_context(cafile=ca)
-    context.load_cert_chain(certificate, key)
-    context.set_alpn_protocols(["h2"])
-    raw = socket.create_connection(("127.0.0.1", port), timeout=timeout)
-    connection = context.wrap_socket(raw, server_hostname="localhost")
+    connection = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+    if ca != "-":
+        context = ssl.create_default_context(cafile=ca)
+        context.load_cert_chain(certificate, key)
+        context.set_alpn_protocols(["h2"])
+        connection = context.wrap_socket(connection, server_hostname="localhost")
     connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
     return connection
 

@@ -114,12 +114,11 @@ def test_a_frozen_run_trains_focus_alone_and_exports_the_base_to_the_bit(
 def test_calibration_is_the_mean_of_centred_biases(write: Callable[..., config.RunConfig], tmp_path: pathlib.Path) -> None:
     trainer = Trainer(write(), tmp_path / "out", tmp_path / "ids")
     rows = trainer.data.calibration()
-    assert trainer.mode is not None
-    measure.calibrate(trainer.model, trainer.mode, rows)
+    measure.calibrate(trainer.model, rows)
     together = [router.group_bias.clone() for router in routers(trainer.model)]
     each = []
     for row in rows:
-        measure.calibrate(trainer.model, trainer.mode, row[None])
+        measure.calibrate(trainer.model, row[None])
         each.append([router.group_bias.clone() for router in routers(trainer.model)])
     for layer, b in enumerate(together):
         assert b.abs().max() > 0 and abs(b.mean().item()) < 1e-6
