@@ -36,10 +36,6 @@ def uses_mutex(source):
     return MUTEX in headers_of(source) or any(MUTEX in headers_of(header) for header in headers_of(source))
 
 
-def includes_cuda(source):
-    return any(CUDA_INCLUDE.search(path.read_text()) for path in headers_of(source) | {source})
-
-
 def listed(*patterns):
     ran = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in ran.stdout.split()]
@@ -60,7 +56,8 @@ def units_with(wanted):
             units.append((unit, [word for word in words[1:words.index("-o")] if not word.startswith(("-W", "-O"))]))
     # The release build has no CUDA backend.
     for source in listed("kernels/cuda/*.cc"):
-        if source not in seen and wanted(source) and (HAS_CUDA or not includes_cuda(source)):
+        includes_cuda = any(CUDA_INCLUDE.search(path.read_text()) for path in headers_of(source) | {source})
+        if source not in seen and wanted(source) and (HAS_CUDA or not includes_cuda):
             units.append((source, [f"-I{ROOT}", "-std=c++20"]))
     return units
 

@@ -5,7 +5,6 @@
     python recipes/bench_helmet_prompts.py --checkout=HELMET --varifocal=build/release/bin/varifocal --stream-mb=2500
 """
 
-import argparse
 import hashlib
 import json
 import os
@@ -22,23 +21,28 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "goldens")]
 import helmet_real_data  # noqa: E402
 import make_helmet_fixture as fixture  # noqa: E402
+from flags import Path, parse  # noqa: E402
 
 TOKENIZER = HERE.parent / "models/baseline"
 NEW = 20
+TEST, DEMOS = "data/kilt/nq_test.jsonl", "data/kilt/nq_demos.jsonl"
+
+
+def write_release(checkout, root, length, rows):
+    fixture.write_tree(root, {
+        TEST: rows,
+        DEMOS: fixture.qa_rows(300, 3, 3, first_id=500),
+        "configs/speed.yaml": fixture.config([("kilt_nq", length, NEW, TEST, DEMOS)], 2, 100),
+        "data.py": (checkout / "data.py").read_text(),
+    })
 
 
 def stream(checkout, program, root, megabytes):
     """Rows of 1,000 passages, as the archive's at 128K, each with a question of its own."""
-    (root / "data/kilt").mkdir(parents=True)
     rows = [json.dumps(row) for row in fixture.qa_rows(20, 1, 1000)]
-    test, demos = "data/kilt/nq_test.jsonl", "data/kilt/nq_demos.jsonl"
-    fixture.write_tree(root, {
-        demos: fixture.qa_rows(300, 3, 3, first_id=500),
-        "configs/speed.yaml": fixture.config([("kilt_nq", 131072, NEW, test, demos)], 2, 100),
-        "data.py": (checkout / "data.py").read_text(),
-    })
+    write_release(checkout, root, 131072, [])
     count = size = 0
-    with open(root / test, "w") as out:
+    with open(root / TEST, "w") as out:
         while size < megabytes * 1000000:
             size += out.write(rows[count % 20].replace('"question": "', f'"question": "{count}: ', 1) + "\n")
             count += 1
@@ -49,13 +53,7 @@ def stream(checkout, program, root, megabytes):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--checkout", type=pathlib.Path, required=True)
-    parser.add_argument("--varifocal", type=pathlib.Path, required=True)
-    parser.add_argument("--passages", type=int, default=560)
-    parser.add_argument("--length", type=int, default=32768)
-    parser.add_argument("--stream-mb", type=int)
-    a = parser.parse_args()
+    a = parse(__doc__, checkout=Path, varifocal=Path, passages=560, length=32768, stream_mb=dict(type=int))
     checkout, program = a.checkout.resolve(), a.varifocal.resolve()
     root = pathlib.Path(tempfile.mkdtemp())
     try:
@@ -69,14 +67,7 @@ def main():
 
 
 def compare(a, checkout, program, root):
-    test, demos = "data/kilt/nq_test.jsonl", "data/kilt/nq_demos.jsonl"
-    fixture.write_tree(root, {
-        test: fixture.qa_rows(20, 3, a.passages),
-        demos: fixture.qa_rows(300, 3, 3, first_id=500),
-        "configs/speed.yaml": fixture.config([("kilt_nq", a.length, NEW, test, demos)], 2, 100),
-        "data.py": (checkout / "data.py").read_text(),
-    })
-
+    write_release(checkout, root, a.length, fixture.qa_rows(20, 3, a.passages))
     start = time.time()
     subprocess.run([program, "suites", "import-helmet", f"--checkout={root}", f"--data={root}/data", f"--out={root}/out",
                     "--configs=speed", "--format=json"], check=True, stdout=subprocess.DEVNULL)
@@ -102,7 +93,7 @@ def compare(a, checkout, program, root):
     args = types.SimpleNamespace(max_test_samples=100, shots=2, seed=42, popularity_threshold=3)
     random.seed(42)
     start = time.time()
-    loaded = data.load_data(args, "kilt_nq", test, demos)
+    loaded = data.load_data(args, "kilt_nq", TEST, DEMOS)
     equal = 0
     for row, item in zip(ours, loaded["data"]):
         ids = model_utils.tokenize(item, loaded, tokenizer, a.length, NEW, False, system_message=None).input_ids[0].tolist()

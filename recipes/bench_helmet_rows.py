@@ -14,7 +14,6 @@ sentence_transformers and setuptools below 80.
     PYTHONPATH=recipes:recipes/goldens python recipes/bench_helmet_rows.py --checkout=HELMET --programs=build/release/bin [--rows=6] [--length=8192] [--dtype=f32] [--model=DIR]
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -26,6 +25,7 @@ import tempfile
 import uuid
 
 import helmet_side_by_side as side
+from flags import Path, parse
 
 DATASETS = ["json_kv", "infbench_qa_eng"]
 
@@ -115,7 +115,7 @@ def our_seconds(programs, work, dtype):
         side.varifocal(programs, "suites", "import-helmet", f"--checkout={release}", f"--data={release / 'data'}", f"--out={suites}",
                        f"--length-tokenizer={side.TESTDATA / 'length_tokenizer'}", f"--configs={dataset}", "--no-chat")  # fmt: skip
         (suite,) = suites.glob("*.yaml")
-        with side.Daemon(programs, database, work / "models", "--threads=1", dtype=dtype) as daemon:
+        with side.Daemon(programs, database, {name: work / "models" / name}, "--threads=1", dtype=dtype) as daemon:
             before = cpu_seconds(daemon.process)
             answer = side.varifocal(programs, "submit", suite, f"--models={name}", f"--daemon={daemon.address}", "--wait", "--format=json")
             seconds[dataset] = cpu_seconds(daemon.process) - before
@@ -126,14 +126,7 @@ def our_seconds(programs, work, dtype):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkout", type=pathlib.Path, required=True)
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, default=side.ROOT / "models/baseline")
-    parser.add_argument("--rows", type=int, default=6)
-    parser.add_argument("--length", type=int, default=8192)
-    parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
-    options = parser.parse_args()
+    options = parse(__doc__, checkout=Path, programs=Path, model=side.ROOT / "models/baseline", rows=6, length=8192, dtype=("f32", "bf16"))
     side.MODELS = {name: chat for name, chat in side.MODELS.items() if not chat}
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)

@@ -10,6 +10,7 @@ characters is n known ids, and llama-results' output for it can be compared with
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,10 @@ LAYER_NAMES = {
     "mlp.down_proj": "ffn_down",
 }
 NAMES = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
+
+
+def read_json(directory, name):
+    return json.loads(pathlib.Path(directory, name + ".json").read_text())
 
 
 def byte_words():
@@ -63,10 +68,7 @@ def add_own_vocabulary(writer, directory, size):
     """Byte-level BPE as GPT-2 splits words, or with digits apart as SmolLM2 does."""
     import gguf
 
-    with open(f"{directory}/tokenizer.json") as file:
-        tokenizer = json.load(file)
-    with open(f"{directory}/tokenizer_config.json") as file:
-        chat_template = json.load(file)["chat_template"]
+    tokenizer, chat_template = read_json(directory, "tokenizer"), read_json(directory, "tokenizer_config")["chat_template"]
     rules = tokenizer["pre_tokenizer"]
     splits = tuple(rule["type"] for rule in rules.get("pretokenizers", [rules]))
     known = {("ByteLevel",): "gpt-2", ("Digits", "ByteLevel"): "smollm"}
@@ -90,23 +92,17 @@ def write(directory, dtype, path, add_vocabulary=add_byte_vocabulary):
     import torch
     from safetensors.torch import load_file
 
-    with open(f"{directory}/config.json") as file:
-        config = json.load(file)
+    config = read_json(directory, "config")
     if config["model_type"] != "llama":
         raise ValueError(f"{directory} is a {config['model_type']}; only llama is written as GGUF")
     tensors = {name: tensor.to(torch.float32).numpy() for name, tensor in load_file(f"{directory}/model.safetensors").items()}
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(kv_heads)
-    writer.add_rope_dimension_count(config["head_dim"])
-    writer.add_rope_freq_base((config.get("rope_parameters") or config)["rope_theta"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_vocab_size(config["vocab_size"])
+    keys = {"context_length": "max_position_embeddings", "embedding_length": "hidden_size", "block_count": "num_hidden_layers",
+            "feed_forward_length": "intermediate_size", "head_count": "num_attention_heads", "head_count_kv": "num_key_value_heads",
+            "rope_dimension_count": "head_dim", "rope_freq_base": "rope_theta", "layer_norm_rms_eps": "rms_norm_eps", "vocab_size": "vocab_size"}
+    for name, key in keys.items():
+        getattr(writer, "add_" + name)((config | (config.get("rope_parameters") or {}))[key])
     writer.add_tokenizer_model("gpt2")
     add_vocabulary(writer, directory, config["vocab_size"])
     writer.add_bos_token_id(config["bos_token_id"])

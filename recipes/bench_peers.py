@@ -22,8 +22,8 @@ warmed up by shorter ones; a model is warmed up by a prompt of 512 tokens. CPU s
 prints the peak of the resident set over a prefill, minus its size before loading, and exits.
 """
 
-import argparse
 import copy
+import pathlib
 import re
 import sys
 import time
@@ -31,6 +31,7 @@ import time
 import torch
 
 import bench_llama_cpp
+from flags import parse
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 WARM_TOKENS_MAX, WARM_PROMPT_TOKENS = 8192, 512
@@ -69,11 +70,7 @@ def prefill(directory, tokens, dtype):
     # The ids that cpu_bench uses: a linear congruence over the vocabulary.
     ids = [(7 + 7919 * i) % model.config.vocab_size for i in range(tokens)]
     input_ids = torch.tensor([ids])
-
-    def run():
-        return model(input_ids=input_ids, use_cache=True, logits_to_keep=1).logits[0, -1].float()
-
-    return run
+    return lambda: model(input_ids=input_ids, use_cache=True, logits_to_keep=1).logits[0, -1].float()
 
 
 def generate(directory, depth, tokens, dtype):
@@ -97,13 +94,8 @@ def generate(directory, depth, tokens, dtype):
 
 def make(words, llama):
     kind, numbers, dtype = words[0], [int(w) if w.isdigit() else w for w in words[1:-1]], words[-1]
-    makers = {
-        "attention": attention,
-        "decode": lambda *sizes: attention(*sizes, decode=True),
-        "product": product,
-        "prefill": prefill,
-        "generate": generate,
-    }
+    makers = {maker.__name__: maker for maker in (attention, product, prefill, generate)}
+    makers["decode"] = lambda *sizes: attention(*sizes, decode=True)
     if llama is not None:
         makers |= {"llama-prefill": llama.prefill, "llama-decode": llama.decode}
     if kind not in makers:
@@ -142,16 +134,14 @@ def serve(llama):
 
 
 def status_bytes(key):
-    with open("/proc/self/status") as file:
-        return int(re.search(rf"^{key}:\s+(\d+) kB", file.read(), re.M)[1]) * 1024
+    return int(re.search(rf"^{key}:\s+(\d+) kB", pathlib.Path("/proc/self/status").read_text(), re.M)[1]) * 1024
 
 
 def memory(directory, tokens, dtype):
     import transformers  # noqa: F401  so that what importing takes is not counted
 
     before = status_bytes("VmRSS")
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
     run = prefill(directory, tokens, dtype)
     loaded = status_bytes("VmRSS") - before
     start = time.perf_counter()
@@ -162,11 +152,8 @@ def memory(directory, tokens, dtype):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--llama-cpp", metavar="DIRECTORY", help="has llama-bench and llama-results")
-    parser.add_argument("--memory", nargs=3, metavar=("DIRECTORY", "TOKENS", "DTYPE"))
-    args = parser.parse_args()
+    args = parse(__doc__, threads=int, llama_cpp=dict(metavar="DIRECTORY", help="has llama-bench and llama-results"),
+                 memory=dict(nargs=3, metavar=("DIRECTORY", "TOKENS", "DTYPE")))  # fmt: skip
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     with torch.inference_mode():

@@ -7,7 +7,6 @@ Upstream's script needs wonderwords, nltk, tenacity, numpy and transformers. Its
         [--lengths=32768,131072] [--samples=20]
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -15,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from flags import Path, parse
 
 FAMILIES = {  # upstream's arguments, and ours
     "niah_multikey_2": (["--type_haystack", "needle"], "{haystack: needles}"),
@@ -57,13 +58,7 @@ def upstream(a, folder, arguments, length):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--checkout", type=pathlib.Path, required=True)
-    parser.add_argument("--varifocal", type=pathlib.Path, required=True)
-    parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
-    parser.add_argument("--lengths", default="32768,131072")
-    parser.add_argument("--samples", type=int, default=20)
-    a = parser.parse_args()
+    a = parse(__doc__, checkout=Path, varifocal=Path, tokenizer=Path, lengths="32768,131072", samples=20)
     folder = pathlib.Path(tempfile.mkdtemp())
     for length in map(int, a.lengths.split(",")):
         for name, (arguments, parameters) in FAMILIES.items():

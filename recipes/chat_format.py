@@ -20,11 +20,9 @@ template switches thinking, the texts with it on and off are written too ("think
 --set        a variable for the template, for example --set=enable_thinking=false
 """
 
-import argparse
 import datetime
 import hashlib
 import json
-import pathlib
 import random
 import sys
 
@@ -32,6 +30,8 @@ import jinja2
 import jinja2.ext
 import jinja2.meta
 import jinja2.sandbox
+
+from flags import Path, parse
 
 # Longer strings of a template are texts that it writes; more of them than are tried would take long.
 CONSTANT_MAX, CONSTANTS_MAX = 60, 200
@@ -240,8 +240,7 @@ def reduce_texts(template, variables, drawn_count=200):
             raise Refused("the template writes the system message after the user's; before it is what can be reduced")
         return parts(text, *sentinels)
 
-    def is_same(user, system):
-        return render(user, system) == wrap(result, user, system)
+    is_same = lambda user, system: render(user, system) == wrap(result, user, system)
 
     def check(users, systems):
         for user in users:
@@ -305,10 +304,7 @@ def reduce_texts(template, variables, drawn_count=200):
 
 def reduce_turns(template, variables, result, drawn_count=40):
     """The object turns, of a template whose texts around single messages are `result`."""
-
-    def render(said, system=None):
-        return template.render_messages(variables, conversation(said, system))
-
+    render = lambda said, system=None: template.render_messages(variables, conversation(said, system))
     prefix, to_assistant, to_user, suffix = parts(render([USER, ASSISTANT, LATER_USER]), USER, ASSISTANT, LATER_USER)
     if (prefix, suffix) != (result["without_system"]["prefix"], result["without_system"]["suffix"]):
         raise Refused("the template writes other texts around a conversation than around a single message")
@@ -318,10 +314,7 @@ def reduce_turns(template, variables, result, drawn_count=40):
     if ends:
         turns["trim_assistant"] = "both" if len(ends) == 2 else ends[0]
     systems = [None] if result["with_system"] is None else [None, "word"]
-
-    def is_same(said):
-        return all(render(said, s) == wrap_turns(result, said, s) for s in systems)
-
+    is_same = lambda said: all(render(said, s) == wrap_turns(result, said, s) for s in systems)
     switched = []
     for constant in template.constants[:CONSTANTS_MAX]:
         if not all(is_same(["word", text, "word"]) for text in [constant, f"{constant} word", f"word {constant}", f"word {constant} word"]):
@@ -343,11 +336,9 @@ def reduce(template, variables, day=None):
     texts, notes = reduce_texts(parsed, variables)
     result = {"template_sha256": hashlib.sha256(template.encode()).hexdigest()} | texts
     try:
-        turns = reduce_turns(parsed, variables, texts)
+        result["turns"] = reduce_turns(parsed, variables, texts)
     except Refused as refusal:
         notes.append(f"no turns: {refusal}")
-    else:
-        result["turns"] = turns
     for begin, end in THINKING:
         if begin in template and end in template:
             result["thinking"] = {"begin": begin, "end": end}
@@ -374,12 +365,7 @@ def reduce(template, variables, day=None):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--template", default="default")
-    parser.add_argument("--date", type=datetime.datetime.fromisoformat)
-    parser.add_argument("--set", action="append", default=[])
-    options = parser.parse_args()
+    options = parse(__doc__, {"directory": Path}, template="default", date=dict(type=datetime.datetime.fromisoformat), set=dict(action="append", default=[]))
     try:
         variables = {}
         for item in options.set:

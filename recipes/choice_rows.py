@@ -12,13 +12,13 @@ demonstrations are other questions of the file with their best answers, so score
 whose prompt has six fixed questions.
 """
 
-import argparse
 import csv
 import hashlib
 import io
 import json
-import pathlib
 import random
+
+from flags import MAYBE_PATH, Path, parse
 
 # Of the file with line ends "\n"; its 790 rows equal those of a second copy from another repository.
 TRUTHFULQA_SHA256 = "764be5c0c27c337baed4db641555c125428569df44a8dbf9b28796a6ce4d7616"
@@ -88,12 +88,7 @@ def suite(names):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--rows", type=int, default=200)
-    for name in TASKS:
-        parser.add_argument(f"--{name}", type=pathlib.Path)
-    options = parser.parse_args()
+    options = parse(__doc__, out=Path, rows=200, **dict.fromkeys(TASKS, MAYBE_PATH))
     options.out.mkdir(exist_ok=True)
     given = {name: path for name in TASKS if (path := getattr(options, name))}
     for name, path in given.items():

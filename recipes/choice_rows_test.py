@@ -13,9 +13,7 @@ import choice_rows
 
 class ChoiceRowsTest(unittest.TestCase):
     def setUp(self):
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.directory = pathlib.Path(holder.name)
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def truthful(self, rows, ends="\n"):
         """The rows as the release writes them, and the digest of the form with line ends "\\n"."""

@@ -20,7 +20,6 @@ members            what one reply of the chat API has, thinking on and off: memb
 Programs are looked for in build/release/bin, or in --bin. Standard library only.
 """
 
-import argparse
 import collections
 import contextlib
 import json
@@ -31,6 +30,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+
+from flags import parser_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECALL = "name: endpoint_{name}\nseed: 3\nlengths: [512, 1024]\nsamples: 12\ntasks: [{{kind: recall_kv{form}}}, {{kind: rag_facts{form}}}]\n"
@@ -253,16 +254,10 @@ CHECKS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("server", help=f"{', '.join(COMMANDS)}, or the URL of a server that runs")
-    parser.add_argument("--python", help="of the environment that has the server")
-    parser.add_argument("--gguf", type=lambda text: pathlib.Path(text).resolve())
-    parser.add_argument("--port", type=int, default=18440)
-    parser.add_argument("--model", type=lambda text: pathlib.Path(text).resolve(), required=True)
-    parser.add_argument("--out", type=lambda text: pathlib.Path(text).resolve(), required=True)
-    parser.add_argument("--checks", type=lambda text: text.split(","), default=list(CHECKS))
-    parser.add_argument("--bin", default=ROOT / "build/release/bin")
-    parser.add_argument("--in-flight", type=int, default=1)
+    resolved = lambda text: pathlib.Path(text).resolve()
+    parser = parser_of(__doc__, {"server": dict(help=f"{', '.join(COMMANDS)}, or the URL of a server that runs")},
+                       python=dict(help="of the environment that has the server"), gguf=dict(type=resolved), port=18440, model=resolved, out=resolved,
+                       checks=dict(type=lambda text: text.split(","), default=list(CHECKS)), bin=ROOT / "build/release/bin", in_flight=1)  # fmt: skip
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.checks if name not in CHECKS]:
         parser.error(f"there is no check {unknown[0]}; there are {', '.join(CHECKS)}")

@@ -13,14 +13,14 @@ length as many questions are asked, from the first on, as its share of the secon
 first question of another context are not timed.
 """
 
-import argparse
 import importlib
 import importlib.util
 import json
-import pathlib
 import sys
 import time
 import types
+
+from flags import MAYBE_PATH, Path, parse
 
 GROUP = 4  # questions of one context
 
@@ -221,15 +221,8 @@ def texts_of(model, made):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("peer", choices=PEERS)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--helmet", type=pathlib.Path)
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--lengths", type=lambda text: [int(one) for one in text.split(",")], required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    args = parser.parse_args()
+    numbers = lambda text: [int(one) for one in text.split(",")]
+    args = parse(__doc__, {"peer": dict(choices=PEERS)}, out=Path, model=Path, helmet=MAYBE_PATH, device="cuda:0", lengths=numbers, seconds=float)
     end = time.monotonic() + args.seconds
     if not on_cuda(args.device):
         import torch

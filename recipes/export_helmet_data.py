@@ -6,11 +6,11 @@ are read from DIR/OWNER/NAME, clones of the hub's repositories, and nothing is f
     python recipes/export_helmet_data.py --out=HELMET/data [--only=icl,narrativeqa,infbench,multi_lexsum] [--hub=DIR]
 """
 
-import argparse
 import json
-import pathlib
 
 import datasets
+
+from flags import Path, parse
 
 # folder, hub name, configuration, splits
 SETS = [
@@ -22,23 +22,13 @@ SETS = [
     ("multi_lexsum", "allenai/multi_lexsum", "v20230518", ["train", "validation", "test"]),
     ("infbench", "xinrongzhang2022/infinitebench", None, ["longbook_qa_eng", "longbook_choice_eng", "longbook_sum_eng"]),
 ]
-INFBENCH = datasets.Features(
-    {
-        "id": datasets.Value("int64"),
-        "context": datasets.Value("string"),
-        "input": datasets.Value("string"),
-        "answer": datasets.Sequence(datasets.Value("string")),
-        "options": datasets.Sequence(datasets.Value("string")),
-    }
-)
+TEXT, TEXTS = datasets.Value("string"), datasets.Sequence(datasets.Value("string"))
+INFBENCH = datasets.Features({"id": datasets.Value("int64"), "context": TEXT, "input": TEXT, "answer": TEXTS, "options": TEXTS})
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--only", default="icl,narrativeqa,infbench,multi_lexsum")
-    parser.add_argument("--hub", type=pathlib.Path, help="clones of the hub's repositories, as OWNER/NAME")
-    arguments = parser.parse_args()
+    hub = dict(type=Path, help="clones of the hub's repositories, as OWNER/NAME")
+    arguments = parse(__doc__, out=Path, only="icl,narrativeqa,infbench,multi_lexsum", hub=hub)
     for folder, name, configuration, splits in SETS:
         if folder.split("/")[0] not in arguments.only.split(","):
             continue

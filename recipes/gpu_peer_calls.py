@@ -34,6 +34,8 @@ class Peers:
         self.device = "cpu" if tiny else "cuda"
         self.scratch = info["scratch"]
         self.models = {}
+        if torch:
+            torch.set_grad_enabled(False)
         self.kinds = {"product": self.products, "decode_product": self.products, "copy": self.copies,
                       "attention": self.attention, "decode": self.attention, "model_prefill": self.prefill,
                       "model_decode": self.decode, "continuations": self.continuations, "load": self.load}
@@ -170,7 +172,7 @@ class Peers:
         calls = {}
         for name, kind in kinds.items():
             def run(kind=kind):
-                with torch.no_grad(), sdpa_kernel(SDPBackend.MATH if self.device == "cpu" else kind):
+                with sdpa_kernel(SDPBackend.MATH if self.device == "cpu" else kind):
                     return model(ids, logits_to_keep=1, use_cache=True).logits
 
             def check(run=run):
@@ -188,12 +190,10 @@ class Peers:
         model, context = self.model(cell["model"]), cell["context"]
         ids = torch.cat([self.text(cell, s, context + 1) for s in range(cell["sequences"])])
         cache = DynamicCache()
-        with torch.no_grad():
-            model(ids[:, :context], past_key_values=cache, use_cache=True, logits_to_keep=1)
+        model(ids[:, :context], past_key_values=cache, use_cache=True, logits_to_keep=1)
 
         def run():
-            with torch.no_grad():
-                logits = model(ids[:, context:], past_key_values=cache, use_cache=True).logits
+            logits = model(ids[:, context:], past_key_values=cache, use_cache=True).logits
             cache.crop(-1)
             return logits
 
@@ -203,18 +203,14 @@ class Peers:
             def compiled():
                 static = StaticCache(config=model.config, max_batch_size=1, max_cache_len=context + 128, device=self.device,
                                      dtype=torch.bfloat16)
-                with torch.no_grad():
-                    model(ids[:, :context], past_key_values=static, use_cache=True, logits_to_keep=1,
-                          cache_position=torch.arange(context, device=self.device))
+                model(ids[:, :context], past_key_values=static, use_cache=True, logits_to_keep=1,
+                      cache_position=torch.arange(context, device=self.device))
                 options = {"backend": "eager"} if self.device == "cpu" else {"mode": "reduce-overhead"}
                 step = torch.compile(model.forward, **options)
                 position = torch.tensor([context], device=self.device)
 
-                def call():
-                    with torch.no_grad():
-                        return step(ids[:, context:], past_key_values=static, use_cache=True, cache_position=position,
+                call = lambda: step(ids[:, context:], past_key_values=static, use_cache=True, cache_position=position,
                                     position_ids=position[None]).logits
-
                 for _ in range(3):
                     call()
                 return call
@@ -234,16 +230,11 @@ class Peers:
         prefix, question = self.text(cell, 0, cell["context"]), self.text(cell, 1, cell["rows"])
         whole = torch.cat([prefix, question], 1)
         cache = DynamicCache()
-        with torch.no_grad():
-            model(prefix, past_key_values=cache, use_cache=True, logits_to_keep=1)
-
-        def again():
-            with torch.no_grad():
-                return model(whole, use_cache=False, logits_to_keep=cell["rows"]).logits
+        model(prefix, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        again = lambda: model(whole, use_cache=False, logits_to_keep=cell["rows"]).logits
 
         def cached():
-            with torch.no_grad():
-                logits = model(question, past_key_values=cache, use_cache=True).logits
+            logits = model(question, past_key_values=cache, use_cache=True).logits
             cache.crop(-cell["rows"])
             return logits
 

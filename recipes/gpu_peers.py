@@ -14,7 +14,6 @@ run with the same --out and backend takes those that are right from there and me
     python3 recipes/gpu_peers.py --bench=... --out=/tmp --tiny       on the emulator and the CPU: tests this file
 """
 
-import argparse
 import datetime
 import json
 import os
@@ -29,16 +28,18 @@ import tempfile
 import threading
 import time
 
+from flags import parse
 from gpu_goals import IN_ROW, complete, floor_ms, goal_of
 from gpu_peer_calls import Peers, first_line, torch
+from gpu_table import json_lines
 
 STEADY = 0.03  # how far the ceilings may drift within a run
 SLOW_MS = 1500  # a cell above this gets two rounds
 KERNEL_FLAGS = ["attention-kernel", "product-kernel", "decode-kernels"]
 
 
-class TimeUp(Exception):
-    pass
+class TimeUp(BaseException):
+    """Not an Exception, which costs a peer its column."""
 
 
 class BenchEnded(Exception):
@@ -150,8 +151,6 @@ def run_cell(cell, bench, peers, rounds, sampler):
     if first["right"]:
         try:
             offered = peers.of(cell, first)
-        except TimeUp:
-            raise
         except Exception as problem:  # a peer that does not work costs its column, not the run
             offered = {}
             row["peers"]["?"] = {"refused": first_line(problem)}
@@ -163,8 +162,6 @@ def run_cell(cell, bench, peers, rounds, sampler):
                 kernel = peers.kernel(run) if cell["kind"] in ("attention", "decode", "decode_product", "product") else None
                 calls[name] = (run, times[0] if times else 1)
                 row["peers"][name] = {"error": error, **({"kernel": kernel} if kernel else {})}
-            except TimeUp:
-                raise
             except Exception as problem:
                 row["peers"][name] = {"refused": first_line(problem)}
     ours, theirs = [first], {name: [] for name in calls}
@@ -175,8 +172,6 @@ def run_cell(cell, bench, peers, rounds, sampler):
         for name, (run, times) in list(calls.items()):
             try:
                 theirs[name].append(peers.time(run) * times)
-            except TimeUp:
-                raise
             except Exception as problem:  # out of memory, say
                 row["peers"][name] = {"refused": first_line(problem)}
                 del calls[name], theirs[name]
@@ -230,10 +225,8 @@ def versions(info, tiny):
     except ImportError:
         found["transformers"] = None
     if shutil.which("nvidia-smi"):
-        query = ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"]
-        found["driver"] = subprocess.run(query, capture_output=True, text=True).stdout.strip()
-        capability = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-        found["capability"] = subprocess.run(capability, capture_output=True, text=True).stdout.split("\n")[0].strip()
+        ask = lambda what: subprocess.run(["nvidia-smi", "--query-gpu=" + what, "--format=csv,noheader"], capture_output=True, text=True).stdout
+        found.update(driver=ask("name,driver_version,clocks.max.sm,power.limit").strip(), capability=ask("compute_cap").split("\n")[0].strip())
     return found
 
 
@@ -272,19 +265,8 @@ def table(report):
 
 def rows_before(path, backend):
     """The last right row of each cell that an earlier run left in cells.jsonl."""
-    found = {}
-    try:
-        with open(path) as file:
-            for line in file:
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    continue  # the run was killed as it wrote this one
-                if row.get("backend") == backend and row.get("ms") and "wrong" not in row:
-                    found[row["cell"]] = row
-    except FileNotFoundError:
-        pass
-    return found
+    rows = json_lines(path) if os.path.exists(path) else []
+    return {row["cell"]: row for row in rows if row.get("backend") == backend and row.get("ms") and "wrong" not in row}
 
 
 def ceilings(bench):
@@ -298,20 +280,17 @@ def ceilings(bench):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", required=True, help="the program gpu_bench")
-    parser.add_argument("--out", required=True, help="folder of the JSON file")
-    parser.add_argument("--seconds", type=float, default=400, help="no cell begins after this many, less what the end takes")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--cells", default="", help="regular expression over names")
-    parser.add_argument("--note", action="append", default=[], help="a line for the report: what was checked before")
-    parser.add_argument("--limit", type=float, default=90, help="seconds for one round of a cell, its set-up included")
-    parser.add_argument("--inject", action="append", default=[], metavar="CELL:hang|crash|wrong", help="rehearse a failure")
-    for flag in KERNEL_FLAGS:
-        parser.add_argument("--" + flag, default="auto", help="gpu_bench's")
-    parser.add_argument("--scratch", help="folder of weights, kept, from where later runs take them")
-    parser.add_argument("--tiny", action="store_true", help="the emulator and the CPU, tiny shapes")
-    args = parser.parse_args()
+    args = parse(
+        __doc__,
+        bench=dict(required=True, help="the program gpu_bench"), out=dict(required=True, help="folder of the JSON file"),
+        seconds=dict(type=float, default=400, help="no cell begins after this many, less what the end takes"), rounds=5,
+        cells=dict(default="", help="regular expression over names"),
+        note=dict(action="append", default=[], help="a line for the report: what was checked before"),
+        limit=dict(type=float, default=90, help="seconds for one round of a cell, its set-up included"),
+        inject=dict(action="append", default=[], metavar="CELL:hang|crash|wrong", help="rehearse a failure"),
+        **dict.fromkeys(KERNEL_FLAGS, dict(default="auto", help="gpu_bench's")),
+        scratch=dict(help="folder of weights, kept, from where later runs take them"), tiny=dict(action="store_true", help="the emulator and the CPU, tiny shapes"),
+    )  # fmt: skip
     started = time.monotonic()
     deadline = started + args.seconds
 
@@ -369,11 +348,9 @@ def main():
         report["ceilings_last"] = ceilings(bench)
         first, last = report["ceilings_first"], report["ceilings_last"]
         report["steady"] = all(first[key] > 0 and abs(last[key] / first[key] - 1) <= STEADY for key in first)
-    except TimeUp:
-        done = {row["cell"] for row in report["cells"]}
-        report["left_out"] = [name for name in wanted if name not in done]
-    except (RuntimeError, BenchEnded) as problem:
-        report["notes"].append("THE RUN BROKE OFF: " + first_line(problem))
+    except (TimeUp, RuntimeError, BenchEnded) as problem:
+        if not isinstance(problem, TimeUp):
+            report["notes"].append("THE RUN BROKE OFF: " + first_line(problem))
         done = {row["cell"] for row in report["cells"]}
         report["left_out"] = [name for name in wanted if name not in done]
     finally:

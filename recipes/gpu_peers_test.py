@@ -27,9 +27,7 @@ for line in sys.stdin:
 
 class GpuPeersTest(unittest.TestCase):
     def setUp(self):
-        holder = tempfile.TemporaryDirectory()
-        self.addCleanup(holder.cleanup)
-        self.directory = pathlib.Path(holder.name)
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def peers(self, cells="", backend="fake", wrong=""):
         """Runs gpu_peers.py; which cells were measured, a name a round, and what it printed."""

@@ -7,6 +7,7 @@ with its goal. Cells are those of gpu_peers.py; steps that time variants in turn
 import glob
 import json
 import os
+import pathlib
 import re
 import statistics
 import sys
@@ -38,9 +39,7 @@ def table(title, head, rows):
 
 def checks(directory):
     """Of each step: cases that passed, of those that the device supports."""
-    last = {}
-    for row in json_lines(os.path.join(directory, "results.jsonl")):
-        last[row["step"], row["case"]] = row
+    last = {(row["step"], row["case"]): row for row in json_lines(os.path.join(directory, "results.jsonl"))}
     steps = {}
     for (step, case), row in last.items():
         if not case.startswith("times-") and row["status"] != "skipped":
@@ -102,10 +101,7 @@ def main():
     if len(sys.argv) != 2 or not os.path.isdir(sys.argv[1]):
         sys.exit("usage: gpu_table.py DIRECTORY    of results of deploy/gpu_check.sh")
     directory = sys.argv[1]
-    reports = []
-    for path in glob.glob(os.path.join(directory, "times", "*.json")):
-        with open(path) as file:
-            reports.append(json.load(file))
+    reports = [json.loads(path.read_text()) for path in pathlib.Path(directory, "times").glob("*.json")]
     report = max(reports, key=lambda r: (len(r["cells"]), r["date"]), default=None)
     rows = {row["cell"]: row for row in report["cells"]} if report else {}
     ceilings = (rows.get("ceiling_product", {}).get("tflops"), rows.get("ceiling_copy", {}).get("gbps"))

@@ -22,7 +22,6 @@ token ids with what upstream loads and tokenizes. With the real archive, --data=
 --length-tokenizer    in the place of Llama 2's; the fixture's unless given
 """
 
-import argparse
 import csv
 import gzip
 import hashlib
@@ -41,6 +40,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "recipes"), str(ROOT / "recipes/goldens")]
 import helmet_side_by_side as side  # noqa: E402
 import make_helmet_fixture as fixture  # noqa: E402
+from flags import MAYBE_PATH, Path, parse  # noqa: E402
 
 LENGTHS = [8192, 16384, 32768, 131072]
 DEPTHS = [0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -327,17 +327,8 @@ def compare(a, work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    for source in SOURCES:
-        parser.add_argument(f"--{source}", type=pathlib.Path)
-    parser.add_argument("--checkout", type=pathlib.Path)
-    parser.add_argument("--programs", type=pathlib.Path)
-    parser.add_argument("--configs")
-    parser.add_argument("--lengths")
-    parser.add_argument("--tokenizer", type=pathlib.Path, default=ROOT / "models/baseline")
-    parser.add_argument("--length-tokenizer", type=pathlib.Path, default=side.TESTDATA / "length_tokenizer")
-    a = parser.parse_args()
+    a = parse(__doc__, data=Path, **dict.fromkeys(SOURCES, MAYBE_PATH), checkout=MAYBE_PATH, programs=MAYBE_PATH, configs="", lengths="",
+              tokenizer=ROOT / "models/baseline", length_tokenizer=side.TESTDATA / "length_tokenizer")  # fmt: skip
     layout = Layout(a.data)
     for name, make in SOURCES.items():
         source = getattr(a, name.replace("-", "_"))

@@ -17,7 +17,6 @@ files). The release is also imported, run by a daemon, and exported. Then
 --model  a checkpoint in the place of models/baseline
 """
 
-import argparse
 import contextlib
 import csv
 import hashlib
@@ -30,11 +29,12 @@ import random
 import re
 import runpy
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+from flags import MAYBE_PATH, Path, parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TESTDATA = ROOT / "eval_tasks/helmet/import/testdata"
@@ -169,11 +169,14 @@ def stand_ins():
 
 
 class Daemon:
+    """`models` are directories by name. Without a dtype it is the device's own."""
+
     def __init__(self, programs, database, models, *flags, dtype="f32"):
         port_file = database.parent / "port"
         port_file.unlink(missing_ok=True)
-        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", f"--dtype={dtype}", *flags]
-        self.process = subprocess.Popen(command + [f"--model={name}={models / name}" for name in MODELS])
+        command = [programs / "varifocald", f"--db={database}", "--listen=127.0.0.1:0", f"--port-file={port_file}", *flags]
+        command += [f"--dtype={dtype}"] if dtype else []
+        self.process = subprocess.Popen(command + [f"--model={name}={path}" for name, path in models.items()])
         while not port_file.exists() and self.process.poll() is None:
             time.sleep(0.1)
         self.address = f"127.0.0.1:{port_file.read_text().strip()}"
@@ -201,7 +204,7 @@ def run_ours(programs, release, models, out, database, configs):
         suites = release / ("suites" if chat else "suites-base")
         varifocal(programs, "suites", "import-helmet", f"--checkout={release}", f"--data={release / 'data'}", f"--out={suites}",
                   f"--length-tokenizer={TESTDATA / 'length_tokenizer'}", f"--configs={','.join(chosen(configs, chat))}", *([] if chat else ["--no-chat"]))
-        with Daemon(programs, database, models) as daemon:
+        with Daemon(programs, database, {each: models / each for each in MODELS}) as daemon:
             for suite in sorted(suites.glob("*.yaml")):
                 said = json.loads(varifocal(programs, "submit", suite, f"--models={name}", f"--daemon={daemon.address}", "--wait", "--format=json").splitlines()[0])
                 jobs[said["job"] if "job" in said else said["name"]] = name
@@ -224,14 +227,11 @@ def same(a, b):
 
 
 def compare_files(theirs, ours):
-    names = {p.relative_to(theirs) for p in theirs.rglob("*.json*")}
-    differences = [f"{p}: only upstream wrote it" for p in sorted(names - {p.relative_to(ours) for p in ours.rglob("*.json*")})]
-    differences += [f"{p}: only we wrote it" for p in sorted({p.relative_to(ours) for p in ours.rglob("*.json*")} - names)]
+    names, mine = ({p.relative_to(side) for p in side.rglob("*.json*")} for side in (theirs, ours))
+    differences = [f"{p}: only upstream wrote it" for p in sorted(names - mine)] + [f"{p}: only we wrote it" for p in sorted(mine - names)]
     counts = dict.fromkeys(["files", "score files", "prompts", "answers", "equal answers", "values", "missing keys"], 0)
     digests = json.loads((theirs / "prompts").read_text())
-    for name in sorted(names):
-        if not (ours / name).exists():
-            continue
+    for name in sorted(names & mine):
         a, b = json.loads((theirs / name).read_text()), json.loads((ours / name).read_text())
         if name.suffix == ".score":
             twin = [json.loads((d / name).with_suffix("").read_text())["data"] for d in (theirs, ours)]
@@ -247,8 +247,7 @@ def compare_files(theirs, ours):
         for key in a["args"]:
             if key not in SETTINGS_ASIDE and not same(a["args"][key], b["args"].get(key, "missing")):
                 differences.append(f"{name}: args.{key} is {b['args'].get(key, 'missing')}, upstream's {a['args'][key]}")
-        for key in a.keys() - b.keys():
-            differences.append(f"{name}: {key} is missing")
+        differences += [f"{name}: {key} is missing" for key in a.keys() - b.keys()]
         if len(a["data"]) != len(b["data"]):
             differences.append(f"{name}: {len(b['data'])} answers, upstream's {len(a['data'])}")
         for i, (x, y) in enumerate(zip(a["data"], b["data"])):
@@ -359,13 +358,7 @@ def compare_table(programs, database, jobs, table):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkout", type=pathlib.Path, required=True)
-    parser.add_argument("--programs", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/baseline")
-    parser.add_argument("--work", type=pathlib.Path)
-    parser.add_argument("--configs", default=",".join(FAMILIES))
-    options = parser.parse_args()
+    options = parse(__doc__, checkout=Path, programs=Path, model=ROOT / "models/baseline", work=MAYBE_PATH, configs=",".join(FAMILIES))
     work = (options.work or pathlib.Path(tempfile.mkdtemp())).resolve()
     programs, configs = options.programs.resolve(), options.configs.split(",")
     release, models, theirs, database = work / "release", work / "models", work / "upstream", work / "results.db"

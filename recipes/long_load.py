@@ -7,16 +7,19 @@ Prints what --dry-run says before, what the job took, the daemon's peak of memor
 answers mean nothing: weights are random. Programs are looked for in build/release/bin, or in --bin. Standard library only.
 """
 
-import argparse
 import json
+import math
 import pathlib
 import random
 import shutil
-import socket
 import struct
 import subprocess
 import sys
 import time
+
+from flags import Path, parse
+from helmet_side_by_side import Daemon
+from random_llama import tensors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD_WIDTH = 16
@@ -33,16 +36,10 @@ def write_model(to, layers, width, positions):
               "torch_dtype": "float32", "vocab_size": shipped["vocab_size"], "hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": layers,
               "num_attention_heads": heads, "num_key_value_heads": 1, "head_dim": HEAD_WIDTH, "rms_norm_eps": 1e-6, "rope_theta": 1e7, "max_position_embeddings": positions}
     (to / "config.json").write_text(json.dumps(config))
-    shapes = {"model.embed_tokens.weight": [shipped["vocab_size"], width], "model.norm.weight": [width]}
-    for layer in range(layers):
-        at = f"model.layers.{layer}."
-        shapes |= {at + "input_layernorm.weight": [width], at + "post_attention_layernorm.weight": [width],
-                   at + "self_attn.q_proj.weight": [heads * HEAD_WIDTH, width], at + "self_attn.k_proj.weight": [HEAD_WIDTH, width],
-                   at + "self_attn.v_proj.weight": [HEAD_WIDTH, width], at + "self_attn.o_proj.weight": [width, heads * HEAD_WIDTH],
-                   at + "mlp.gate_proj.weight": [2 * width, width], at + "mlp.up_proj.weight": [2 * width, width], at + "mlp.down_proj.weight": [width, 2 * width]}
     header, body, draw = {}, b"", random.Random(1)
-    for name, shape in shapes.items():
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+    *shapes, _ = tensors(layers, width, heads, 1, HEAD_WIDTH, 2 * width, shipped["vocab_size"])  # without a head: it is tied
+    for name, shape in shapes:
+        count = math.prod(shape)
         values = [1.0] * count if len(shape) == 1 else [draw.gauss(0, 0.1) for _ in range(count)]
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + 4 * count]}
         body += struct.pack(f"<{count}f", *values)
@@ -52,43 +49,22 @@ def write_model(to, layers, width, positions):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", required=True, type=pathlib.Path)
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--suite", default="standard_128k")
-    parser.add_argument("--lengths", default="65536,131072")
-    parser.add_argument("--tasks", default="")
-    parser.add_argument("--limit", type=int, default=4)
-    parser.add_argument("--layers", type=int, default=1)
-    parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
+    options = parse(__doc__, out=Path, bin=ROOT / "build/release/bin", suite="standard_128k", lengths="65536,131072", tasks="", limit=4, layers=1,
+                    width=32, threads=1)  # fmt: skip
     longest = max(int(text) for text in options.lengths.split(","))
     model, db = options.out / "model", options.out / "load.db"
     write_model(model, options.layers, options.width, longest)
     page = 128
     by_hand = -(-(longest - 1) // page) * page * options.layers * 2 * HEAD_WIDTH * 4
     print(f"keys and values of {longest:,} tokens by hand: {options.layers} layers x 2 x 1 head x {HEAD_WIDTH} x 4 bytes: {by_hand:,} bytes")
-    with socket.socket() as any_port:
-        any_port.bind(("127.0.0.1", 0))
-        port = any_port.getsockname()[1]
-    daemon = subprocess.Popen([options.bin / "varifocald", f"--db={db}", f"--model=tiny={model}", f"--listen=127.0.0.1:{port}", f"--threads={options.threads}",
-                               f"--log-file={options.out / 'daemon.log'}"])
-    job = [options.suite, "--models=tiny", f"--lengths={options.lengths}", f"--limit={options.limit}", f"--daemon=127.0.0.1:{port}", *([f"--tasks={options.tasks}"] if options.tasks else [])]
-    try:
-        for _ in range(200):
-            if subprocess.run([options.bin / "varifocal", "health", f"--daemon=127.0.0.1:{port}"], capture_output=True).returncode == 0:
-                break
-            time.sleep(0.5)
+    with Daemon(options.bin, db, {"tiny": model}, f"--threads={options.threads}", f"--log-file={options.out / 'daemon.log'}", dtype=None) as daemon:
+        job = [options.suite, "--models=tiny", f"--lengths={options.lengths}", f"--limit={options.limit}", f"--daemon={daemon.address}", *([f"--tasks={options.tasks}"] if options.tasks else [])]
         subprocess.run([options.bin / "varifocal", "submit", *job, "--dry-run"], check=True)
         begin = time.time()
         done = subprocess.run([options.bin / "varifocal", "submit", *job, "--wait"], stdout=subprocess.DEVNULL)
-        status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
+        status = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text()
         peak = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
         print(f"submit --wait: exit code {done.returncode}, {time.time() - begin:.0f} s; the daemon's peak {int(peak) / 1024:.0f} MiB")
-    finally:
-        daemon.terminate()
-        daemon.wait()
     for sql in ("SELECT context_length, planned_count, answered_count, failed_count, count(DISTINCT task) AS tasks FROM v_scores_by_length GROUP BY 1, 2, 3, 4",
                 "SELECT context_length, min(prompt_token_count) AS prompt_tokens_min, max(prompt_token_count) AS prompt_tokens_max FROM v_samples GROUP BY 1",
                 "SELECT context_length, round(sum(prefill_us) / 1e6, 1) AS prefill_s, round(sum(decode_us) / 1e6, 1) AS decode_s, count(*) AS answers FROM generations JOIN cells USING (cell_id) GROUP BY 1"):

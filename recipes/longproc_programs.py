@@ -16,13 +16,13 @@ Where upstream's scorer ends with an exception (countdown, on an equation that i
 answer has the score 0, and standard error says how many there were. Needs pyyaml, and g++ for pseudo_to_code.
 """
 
-import argparse
 import importlib
 import json
 import os
-import pathlib
 import sys
 import tempfile
+
+from flags import Path, commands
 
 # As upstream's sizes, in tokens of an answer, and what a prompt may have.
 ANSWER = {"0.5k": 1024, "2k": 3072, "8k": 9216}
@@ -98,17 +98,11 @@ def score(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    rows, scores = verbs.add_parser("rows"), verbs.add_parser("score")
-    for verb in (rows, scores):
-        verb.add_argument("--checkout", required=True, type=pathlib.Path)
-    rows.add_argument("--out", required=True, type=pathlib.Path)
-    rows.add_argument("--datasets", default="")
-    rows.add_argument("--no-chat", action="store_true")
-    scores.add_argument("--measure", default="accuracy", choices=["accuracy", "partial_accuracy", "extraction_rate"])
-    options = parser.parse_args()
-    write_rows(options) if options.verb == "rows" else score(options)
+    options = commands(__doc__, {
+        "rows": ({}, dict(checkout=Path, out=Path, datasets="", no_chat=False)),
+        "score": ({}, dict(checkout=Path, measure=("accuracy", "partial_accuracy", "extraction_rate"))),
+    }).parse_args()  # fmt: skip
+    write_rows(options) if options.command == "rows" else score(options)
 
 
 main()

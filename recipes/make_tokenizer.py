@@ -81,25 +81,23 @@ def check(tokenizer: Tokenizer, sections: dict[str, list[str]]) -> None:
     assert not broken, f"not one token: {broken}"
 
 
+def save(tokenizer: Tokenizer, directory: pathlib.Path, pretty: bool, **more: str) -> None:
+    """With its companions; `more` are keys of tokenizer_config.json."""
+    directory.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(directory / "tokenizer.json"), pretty=pretty)
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": BEGIN, "eos_token": END, "add_prefix_space": False,
+              "clean_up_tokenization_spaces": False, "model_max_length": CONTEXT_TOKENS_MAX, **more}  # fmt: skip
+    generation = {"bos_token_id": 0, "eos_token_id": 1, "do_sample": False}
+    for name, value in (("tokenizer_config", config), ("generation_config", generation)):
+        (directory / f"{name}.json").write_text(json.dumps(value, indent=2) + "\n")
+
+
 def main() -> None:
     sections = read_lexicon()
     tokenizer = train([word for section in sections.values() for word in section])
     check(tokenizer, sections)
-    config = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": BEGIN,
-        "eos_token": END,
-        "add_prefix_space": False,
-        "clean_up_tokenization_spaces": False,
-        "model_max_length": CONTEXT_TOKENS_MAX,
-    }
-    generation = {"bos_token_id": 0, "eos_token_id": 1, "do_sample": False}
     for arm in ARMS:
-        directory = ROOT / "models" / arm
-        directory.mkdir(parents=True, exist_ok=True)
-        tokenizer.save(str(directory / "tokenizer.json"), pretty=True)
-        (directory / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
-        (directory / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
+        save(tokenizer, ROOT / "models" / arm, pretty=True)
     counts = ", ".join(f"{len(v)} {k}" for k, v in sections.items())
     print(f"{tokenizer.get_vocab_size()} entries; every word of {counts} is one token, bare and after a space")
 

@@ -9,9 +9,7 @@ equal ids. A step whose two best tokens are closer than twice that is where a co
 counted apart. With `--keep` the checkpoints remain there.
 """
 
-import argparse
 import json
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -20,6 +18,7 @@ import zlib
 
 import torch
 
+from flags import MAYBE_PATH, Path, parse
 from random_configs import TEXT, WHOLE, Draw, published_heads
 
 BOUND, STEPS = 0.002, 24
@@ -162,12 +161,7 @@ def check(program, directory, kind, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--varifocal", default="build/release/bin/varifocal")
-    parser.add_argument("--types", default=",".join([*TEXT, *WHOLE]))
-    parser.add_argument("--seeds", default="0-4", help="FIRST-LAST")
-    parser.add_argument("--keep", type=pathlib.Path)
-    options = parser.parse_args()
+    options = parse(__doc__, varifocal="build/release/bin/varifocal", types=",".join([*TEXT, *WHOLE]), seeds=dict(default="0-4", help="FIRST-LAST"), keep=MAYBE_PATH)
     from transformers import logging
 
     logging.set_verbosity_error()
@@ -178,7 +172,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for kind in options.types.split(","):
             for seed in range(first, last + 1):
-                directory = (options.keep or pathlib.Path(scratch)) / f"{kind}-{seed}"
+                directory = (options.keep or Path(scratch)) / f"{kind}-{seed}"
                 try:
                     line, right = check(options.varifocal, directory, kind, seed)
                 except Exception as error:  # of transformers: such a configuration does not exist

@@ -213,15 +213,6 @@ def sections(r, keys):
     return [a, b, half - a - b]
 
 
-def llama(r):
-    return with_rope(r, sizes(r) | act(r) | dict(attention_bias=r.maybe(), mlp_bias=r.maybe()))
-
-
-def qwen3_next(r):
-    keys = mixture(r, recurrent(r, sizes(r)), width="moe_intermediate_size", dense_layers=True, shared=True)
-    return with_rope(r, keys, partial=PARTS, kinds=PLAIN)
-
-
 def granite_hybrid(r):
     keys = state_space(r, granite(r) | dict(hidden_act="silu", shared_intermediate_size=r.randint(17, 90), position_embedding_type=r.one("rope", "nope")))
     keys |= dict(layer_types=hybrid_types(r, ("full_attention", "linear_attention"), keys["num_hidden_layers"]), num_local_experts=0)
@@ -265,8 +256,8 @@ def latent(r, even=False):
     return keys | dict(qk_rope_head_dim=rotated, qk_nope_head_dim=r.one(*((2, 4) if even else (1, 7)), 16, 24, 64), v_head_dim=r.one(3, 8, 16, 33, 64), attention_bias=r.maybe(0.3), head_dim=rotated)
 
 
-def with_latent_rope(r, keys):
-    keys = with_rope(r, keys, kinds=("default", "linear", "yarn", "yarn"))
+def with_latent_rope(r, keys, kinds=("default", "linear", "yarn", "yarn")):
+    keys = with_rope(r, keys, kinds=kinds)
     del keys["head_dim"]
     return keys
 
@@ -283,9 +274,7 @@ def deepseek_v2(r):
 
 def minicpm3(r):
     keys = latent(r) | act(r) | dict(scale_emb=r.one(1, 3.0, 12), scale_depth=r.one(None, 1.4, 0.7), dim_model_base=r.one(None, 16, 256))
-    keys = with_rope(r, keys, kinds=("default", "linear", "yarn", "longrope"))
-    del keys["head_dim"]
-    return keys
+    return with_latent_rope(r, keys, kinds=("default", "linear", "yarn", "longrope"))
 
 
 def nemotron_h(r):
@@ -380,40 +369,26 @@ def phi3(r):
     return keys
 
 
-def qwen3(r):
-    return with_rope(r, some_windows(r, sizes(r) | act(r) | dict(attention_bias=r.maybe())))
-
-
-def qwen3_moe(r):
-    keys = mixture(r, sizes(r) | act(r) | dict(attention_bias=r.maybe()), width="moe_intermediate_size", dense_layers=True)
-    return with_rope(r, some_windows(r, keys, False))
-
-
-def qwen2_moe(r):
-    keys = mixture(r, sizes(r, False) | act(r) | dict(qkv_bias=r.maybe()), width="moe_intermediate_size", dense_layers=True, shared=True)
-    return with_rope(r, some_windows(r, keys))
-
-
-def biased_by(name):
-    return lambda r: with_rope(r, sizes(r) | act(r) | {name: r.maybe()}, kinds=PLAIN)
+def named(*makers):
+    return {make.__name__: make for make in makers}
 
 
 TEXT = {
-    "llama": llama,
+    "llama": lambda r: with_rope(r, sizes(r) | act(r) | dict(attention_bias=r.maybe(), mlp_bias=r.maybe())),
     "mistral": lambda r: with_rope(r, sizes(r) | act(r) | dict(sliding_window=r.one(None, window(r)))),
     "qwen2": lambda r: with_rope(r, some_windows(r, sizes(r, False) | act(r))),
-    "qwen3": qwen3,
-    "qwen3_moe": qwen3_moe,
+    "qwen3": lambda r: with_rope(r, some_windows(r, sizes(r) | act(r) | dict(attention_bias=r.maybe()))),
+    "qwen3_moe": lambda r: with_rope(r, some_windows(r, mixture(
+        r, sizes(r) | act(r) | dict(attention_bias=r.maybe()), width="moe_intermediate_size", dense_layers=True), False)),
     "olmoe": lambda r: with_rope(r, mixture(r, sizes(r, False) | act(r) | dict(attention_bias=r.maybe(), clip_qkv=r.one(None, 0.9)))),
     "mixtral": lambda r: with_rope(r, mixture(r, sizes(r) | act(r) | dict(sliding_window=r.one(None, window(r))), "num_local_experts", norm=False)),
-    "qwen2_moe": qwen2_moe,
-    "qwen3_next": qwen3_next,
+    "qwen2_moe": lambda r: with_rope(r, some_windows(r, mixture(
+        r, sizes(r, False) | act(r) | dict(qkv_bias=r.maybe()), width="moe_intermediate_size", dense_layers=True, shared=True))),
+    "qwen3_next": lambda r: with_rope(
+        r, mixture(r, recurrent(r, sizes(r)), width="moe_intermediate_size", dense_layers=True, shared=True), partial=PARTS, kinds=PLAIN),
     "qwen3_5_text": lambda r: with_rope(r, recurrent(r, sizes(r)), partial=PARTS, kinds=PLAIN),
     "granitemoehybrid": granite_hybrid,
-    "falcon_h1": falcon_h1,
-    "bamba": bamba,
-    "nemotron_h": nemotron_h,
-    "lfm2": lfm2,
+    **named(falcon_h1, bamba, nemotron_h, lfm2),
     "granitemoe": lambda r: with_rope(r, mixture(r, granite(r), "num_local_experts", norm=False)),
     "gpt_oss": gpt_oss,
     "gemma2": lambda r: with_rope(r, gemma(r) | dict(attn_logit_softcapping=r.one(None, 3.0, 50.0), final_logit_softcapping=r.one(None, 5.0, 30.0)), kinds=PLAIN),
@@ -421,8 +396,7 @@ TEXT = {
     "gemma3n_text": lambda r: per_type_rope(r, gemma3n(r), ("default", "linear")),
     "gemma4_text": gemma4,
     "olmo2": lambda r: with_rope(r, sizes(r, False) | act(r) | dict(attention_bias=r.maybe())),
-    "gpt2": gpt2,
-    "gpt_neox": gpt_neox,
+    **named(gpt2, gpt_neox),
     "phi": lambda r: with_rope(r, sizes(r, False) | act(r), partial=PARTS, kinds=PLAIN),
     "phi3": phi3,
     "granite": lambda r: with_rope(r, granite(r) | dict(mlp_bias=r.maybe())),
@@ -437,13 +411,9 @@ TEXT = {
     "starcoder2": lambda r: with_rope(r, sizes(r, False) | act(r) | dict(use_bias=r.maybe(), sliding_window=r.one(None, window(r)))),
     "nemotron": lambda r: with_rope(r, sizes(r) | act(r) | dict(attention_bias=r.maybe(), mlp_bias=r.maybe()), partial=PARTS, kinds=PLAIN),
     "stablelm": lambda r: with_rope(r, sizes(r, False) | act(r) | dict(use_qkv_bias=r.maybe(), use_parallel_residual=r.maybe()), partial=PARTS, kinds=PLAIN),
-    "ernie4_5": biased_by("use_bias"),
+    "ernie4_5": lambda r: with_rope(r, sizes(r) | act(r) | dict(use_bias=r.maybe()), kinds=PLAIN),
     "glm4": lambda r: with_rope(r, sizes(r) | act(r) | dict(attention_bias=r.maybe()), partial=(0.5, 1.0), kinds=("default",)),
-    "cohere2": cohere2,
-    "exaone4": exaone4,
-    "deepseek_v2": deepseek_v2,
-    "deepseek_v3": deepseek_v3,
-    "minicpm3": minicpm3,
+    **named(cohere2, exaone4, deepseek_v2, deepseek_v3, minicpm3),
 }  # fmt: skip
 
 

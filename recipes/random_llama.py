@@ -6,7 +6,6 @@ The LM head and the embeddings have 128,256 rows, as of Llama 3, beyond the toke
 zero, so that a step reads and multiplies them and no answer has their tokens. No token ends an answer.
 """
 
-import argparse
 import concurrent.futures
 import json
 import math
@@ -14,6 +13,8 @@ import os
 import pathlib
 import shutil
 import struct
+
+from flags import Path, parse
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Layers, width, heads, KV heads, head dim, hidden units, rows of the LM head.
@@ -24,9 +25,8 @@ SHAPES = {
 }
 
 
-def tensors(shape):
+def tensors(layers, width, heads, kv_heads, dim, hidden, words):
     """(name, sizes), in the file's order."""
-    layers, width, heads, kv_heads, dim, hidden, words = SHAPES[shape]
     yield "model.embed_tokens.weight", (words, width)
     for layer in range(layers):
         at = f"model.layers.{layer}."
@@ -60,7 +60,7 @@ def write_model(directory, shape, positions, device="cpu", threads=8):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(ROOT / "models/baseline" / name, directory)
     header, end = {"__metadata__": {"format": "pt"}}, 0
-    for name, sizes in tensors(shape):
+    for name, sizes in tensors(*SHAPES[shape]):
         header[name] = {"dtype": "BF16", "shape": sizes, "data_offsets": [end, end + 2 * math.prod(sizes)]}
         end += 2 * math.prod(sizes)
     text = json.dumps(header).encode()
@@ -85,7 +85,7 @@ def write_model(directory, shape, positions, device="cpu", threads=8):
     try:
         os.pwrite(file, struct.pack("<Q", len(text)) + text, 0)
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            for done in [pool.submit(write, file, i, *tensor) for i, tensor in enumerate(tensors(shape))]:
+            for done in [pool.submit(write, file, i, *tensor) for i, tensor in enumerate(tensors(*SHAPES[shape]))]:
                 done.result()
     finally:
         os.close(file)
@@ -93,10 +93,5 @@ def write_model(directory, shape, positions, device="cpu", threads=8):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--shape", choices=SHAPES, required=True)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--positions", type=int, default=36864)
-    options = parser.parse_args()
+    options = parse(__doc__, shape=dict(choices=SHAPES, required=True), out=Path, device="cpu", positions=36864)
     write_model(options.out, options.shape, options.positions, options.device)

@@ -6,7 +6,6 @@ With --daemon: seconds, processor seconds and the peak of the resident set until
 --rounds; first without a cache of hashes, then with one.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -16,6 +15,9 @@ import tempfile
 import time
 
 import numpy as np
+
+from flags import Path, parse
+from random_llama import tensors
 
 WIDTH, FEED_FORWARD, HEADS, KV_HEADS, VOCABULARY, SHARDS = 2048, 5632, 16, 4, 32000, 8
 
@@ -87,30 +89,19 @@ def measure(daemon, directory, dtype, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--scheme", choices=["plain", "fp8", "gptq"], default="plain")
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--daemon", help="also measure how this program loads it")
-    parser.add_argument("--dtype", default="bf16")
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
+    daemon = dict(help="also measure how this program loads it")
+    arguments = parse(__doc__, {"directory": Path}, scheme=("plain", "fp8", "gptq"), layers=12, daemon=daemon, dtype="bf16", rounds=3)
     rng = np.random.default_rng(1)
-    head = WIDTH // HEADS
-    sizes = {"self_attn.q_proj": (WIDTH, WIDTH), "self_attn.k_proj": (KV_HEADS * head, WIDTH), "self_attn.v_proj": (KV_HEADS * head, WIDTH),
-             "self_attn.o_proj": (WIDTH, WIDTH), "mlp.gate_proj": (FEED_FORWARD, WIDTH), "mlp.up_proj": (FEED_FORWARD, WIDTH),
-             "mlp.down_proj": (WIDTH, FEED_FORWARD)}  # fmt: skip
     shards = [[] for _ in range(SHARDS)]
-    ones = np.full(WIDTH, 0x3F80, np.uint16)
-    for name in ("model.embed_tokens.weight", "lm_head.weight"):
-        shards[0].append((name, "BF16", bf16(rng, VOCABULARY, WIDTH)))
-    shards[0].append(("model.norm.weight", "BF16", ones))
-    for layer in range(arguments.layers):
-        to = shards[layer * SHARDS // arguments.layers]
-        for name, (rows, columns) in sizes.items():
-            to += matrix(rng, f"model.layers.{layer}.{name}", rows, columns, arguments.scheme)
-        for name in ("input_layernorm", "post_attention_layernorm"):
-            to.append((f"model.layers.{layer}.{name}.weight", "BF16", ones))
+    embedding, *inner, norm, head = tensors(arguments.layers, WIDTH, HEADS, KV_HEADS, WIDTH // HEADS, FEED_FORWARD, VOCABULARY)
+    for name, sizes in (embedding, head, norm, *inner):
+        to = shards[int(name.split(".")[2]) * SHARDS // arguments.layers if ".layers." in name else 0]
+        if len(sizes) == 1:
+            to.append((name, "BF16", np.full(WIDTH, 0x3F80, np.uint16)))
+        elif ".layers." in name:
+            to += matrix(rng, name.removesuffix(".weight"), *sizes, arguments.scheme)
+        else:
+            to.append((name, "BF16", bf16(rng, *sizes)))
     config = dict(
         model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=WIDTH, intermediate_size=FEED_FORWARD, num_hidden_layers=arguments.layers,
         num_attention_heads=HEADS, num_key_value_heads=KV_HEADS, vocab_size=VOCABULARY, max_position_embeddings=4096, rms_norm_eps=1e-5,
@@ -122,10 +113,10 @@ def main():
         config["quantization_config"] = dict(quant_method="gptq", bits=4, group_size=128, desc_act=False)
     arguments.directory.mkdir(parents=True, exist_ok=True)
     index = {}
-    for i, tensors in enumerate(shards):
+    for i, made in enumerate(shards):
         name = f"model-{i + 1:05}-of-{SHARDS:05}.safetensors"
-        write(arguments.directory / name, tensors)
-        index |= {tensor: name for tensor, _, _ in tensors}
+        write(arguments.directory / name, made)
+        index |= {tensor: name for tensor, _, _ in made}
     (arguments.directory / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
     (arguments.directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     if arguments.daemon:

@@ -11,7 +11,6 @@ RULER's tasks read as docs/ruler.md says; a row whose checkpoint or data are mis
 is looked for on PATH, or named by --program. Standard library only.
 """
 
-import argparse
 import json
 import math
 import os
@@ -20,6 +19,8 @@ import shlex
 import subprocess
 import sys
 import time
+
+from flags import Path, parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = ROOT / "recipes/scores/rows.json"
@@ -177,14 +178,8 @@ def table():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", nargs="?", choices=["run", "costs"])
-    parser.add_argument("--db", type=pathlib.Path, default=pathlib.Path("scores.db"))
-    parser.add_argument("--program", default="varifocal")
-    parser.add_argument("--minutes", type=float, default=1e9)
-    parser.add_argument("--longest", type=int, default=8192, help="no rows above this length are run")
-    parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    longest = dict(type=int, default=8192, help="no rows above this length are run")
+    options = parse(__doc__, {"verb": dict(nargs="?", choices=["run", "costs"])}, db=Path("scores.db"), program="varifocal", minutes=1e9, longest=longest, check=False)
     if options.verb:
         return run(options) if options.verb == "run" else costs(options)
     page = PAGE.read_text()

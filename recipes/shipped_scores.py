@@ -8,13 +8,14 @@ They are functions of the counts in recipes/llama/results: quick_counts.csv by l
 Standard library only.
 """
 
-import argparse
 import collections
 import csv
 import dataclasses
 import pathlib
 import sys
 from typing import Iterable
+
+from flags import parse
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "recipes/llama/results"
@@ -77,9 +78,7 @@ def text() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the page differs")
-    options = parser.parse_args()
+    options = parse(__doc__, check=dict(action="store_true", help="write nothing; exit 1 where the page differs"))
     page = PAGE.read_text()
     start, stop = page.index(BEGIN), page.index(END) + len(END)
     if options.check:

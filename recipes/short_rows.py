@@ -7,12 +7,12 @@ klosax/hellaswag_text_data (HellaSwag's validation rows as text), ybisk/ybisk.gi
 next 200 are the demonstrations' pool. A third of WinoGrande's rows follow once more with the blank in front.
 """
 
-import argparse
 import bz2
 import json
-import pathlib
 import re
 import subprocess
+
+from flags import Path, parse
 
 POOL = 200
 WINOGRANDE = re.compile(r".*?given sentence: (.*)\n\nOption1: (.*) Option2: (.*) Answer format: option1/option2", re.DOTALL)
@@ -26,12 +26,6 @@ def winogrande(clone):
     for row in json.loads(show(clone, "dataset/winogrande/test.json")):
         sentence, option1, option2 = WINOGRANDE.fullmatch(row["instruction"]).groups()
         yield {"sentence": sentence, "option1": option1, "option2": option2, "answer": row["answer"].removeprefix("option")}
-
-
-def blank_first(rows):
-    """From "Because _ was late." the row "_ was late."."""
-    for row in rows:
-        yield {**row, "sentence": row["sentence"][row["sentence"].index("_"):]}
 
 
 def arc(clone):
@@ -58,13 +52,8 @@ def piqa(clone):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--rows", type=int, default=300)
     tasks = {"winogrande": winogrande, "arc": arc, "hellaswag": hellaswag, "piqa": piqa}
-    for name in tasks:
-        parser.add_argument(f"--{name}")
-    arguments = parser.parse_args()
+    arguments = parse(__doc__, out=Path, rows=300, **dict.fromkeys(tasks, ""))
     arguments.out.mkdir(exist_ok=True)
     for name, read in tasks.items():
         clone = getattr(arguments, name)
@@ -73,7 +62,8 @@ def main():
         rows = list(read(clone))[:arguments.rows + POOL]
         asked, pool = rows[:arguments.rows], rows[arguments.rows:]
         if name == "winogrande":
-            asked += blank_first(asked[:arguments.rows // 3])
+            # From "Because _ was late." the row "_ was late.".
+            asked += [{**row, "sentence": row["sentence"][row["sentence"].index("_"):]} for row in asked[:arguments.rows // 3]]
         for path, some in (f"{name}.jsonl", asked), (f"{name}_train.jsonl", pool):
             (arguments.out / path).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in some))
         print(f"{name}: {len(asked)} rows, {len(pool)} for demonstrations")

@@ -21,7 +21,6 @@ is no result. Exit 0: all measured, all goals met;
 1: a peer failed, a goal was missed or time did not suffice; 2: invalid usage.
 """
 
-import argparse
 import contextlib
 import hashlib
 import importlib.util
@@ -34,6 +33,7 @@ import subprocess
 import sys
 import time
 
+from flags import MAYBE_PATH, Path, parser_of
 from random_llama import SHAPES
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -245,19 +245,14 @@ def chosen_peers(args, parser):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", type=pathlib.Path, default="build/release/bin", help="directory of varifocald and varifocal")
-    parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--shape", choices=SHAPES, default="2.7b")
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--lengths", default="8192,16384,32768")
-    parser.add_argument("--questions", type=int, default=40, help="of every task and length, a multiple of four")
-    parser.add_argument("--seconds", type=float, default=480, help="of the whole call")
-    parser.add_argument("--helmet", type=pathlib.Path, help="a checkout of princeton-nlp/HELMET")
-    parser.add_argument("--peers", help=f"of {', '.join(PEERS)}")
-    parser.add_argument("--daemon-flag", action="append", default=[], help="of varifocald; repeatable")
-    parser.add_argument("--goals", default=GOALS, help="times HELMET's way, times the best other; 0: not judged")
-    parser.add_argument("--pack-wheels", type=pathlib.Path)
+    parser = parser_of(
+        __doc__,
+        programs=dict(type=Path, default="build/release/bin", help="directory of varifocald and varifocal"), out=MAYBE_PATH, shape=tuple(SHAPES),
+        device="cuda:0", lengths="8192,16384,32768", questions=dict(type=int, default=40, help="of every task and length, a multiple of four"),
+        seconds=dict(type=float, default=480, help="of the whole call"), helmet=dict(type=Path, help="a checkout of princeton-nlp/HELMET"),
+        peers=dict(help=f"of {', '.join(PEERS)}"), daemon_flag=dict(action="append", default=[], help="of varifocald; repeatable"),
+        goals=dict(default=GOALS, help="times HELMET's way, times the best other; 0: not judged"), pack_wheels=MAYBE_PATH,
+    )  # fmt: skip
     args = parser.parse_args(arguments)
     if args.pack_wheels:
         return pack_wheels(args.pack_wheels)

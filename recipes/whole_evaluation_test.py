@@ -65,9 +65,7 @@ class FaultsTest(unittest.TestCase):
 
 class ExitCodeTest(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.folder / "evaluation_peers.py").write_text(PEER)
         for program in ("varifocald", "varifocal"):
             (self.folder / program).touch()

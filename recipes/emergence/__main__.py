@@ -11,8 +11,10 @@
 
 import argparse
 import pathlib
+from typing import Any
 
 from emergence import analysis, config
+from flags import MAYBE_PATH, Commands, Path, commands
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 FILES = {"run": "runs", "table": "runs", "mass": "mass", "mass-table": "mass", "mass-figure": "mass", "grid": "toy", "grid-report": "toy"}
@@ -21,21 +23,12 @@ FILES = {"run": "runs", "table": "runs", "mass": "mass", "mass-table": "mass", "
 def parse() -> argparse.Namespace:
     from emergence import grid
 
-    parser = argparse.ArgumentParser(prog="python -m emergence", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, file in FILES.items():
-        command = commands.add_parser(name)
-        command.add_argument("--results", type=pathlib.Path, default=RESULTS / f"{file}.jsonl")
-        if name in ("run", "mass"):
-            command.add_argument("--out", type=pathlib.Path, required=True)
-        if file == "toy":
-            command.add_argument("--config", type=pathlib.Path, default=config.TOY)
-        if name == "grid":
-            command.add_argument("--state", type=pathlib.Path, default=grid.STATE)
-            command.add_argument("--workers", type=int, default=1)
-        if name == "grid-report":
-            command.add_argument("--figure", type=pathlib.Path)
-    return parser.parse_args()
+    own: dict[str, dict[str, Any]] = {
+        "run": dict(out=Path), "mass": dict(out=Path), "grid": dict(config=config.TOY, state=grid.STATE, workers=1),
+        "grid-report": dict(config=config.TOY, figure=MAYBE_PATH),
+    }  # fmt: skip
+    table: Commands = {name: ({}, {"results": RESULTS / f"{file}.jsonl", **own.get(name, {})}) for name, file in FILES.items()}
+    return commands(__doc__, table, "python -m emergence").parse_args()
 
 
 def main() -> None:
@@ -45,9 +38,9 @@ def main() -> None:
     if options.command == "table":
         print(analysis.tables(config.read(), train.read_results(options.results)), end="")
     elif options.command == "mass-table":
-        print(mass.tables(mass.read(options.results)), end="")
+        print(mass.tables(train.read_results(options.results)), end="")
     elif options.command == "mass-figure":
-        print(mass.figure(mass.read(options.results)), end="")
+        print(mass.figure(train.read_results(options.results)), end="")
     elif options.command == "grid-report":
         study, rows = config.read_grid(options.config), train.read_results(options.results)
         print(grid_report.tables(study, rows), end="")

@@ -57,6 +57,7 @@ class Paired:
     """A mean of paired differences with Student's interval; `detectable`: the difference that is found with probability POWER."""
 
     mean: float
+    half_width: float
     low: float
     high: float
     p: float
@@ -69,7 +70,7 @@ def paired(differences: Sequence[float] | np.ndarray) -> Paired:
     freedom, mean, error = len(d) - 1, float(d.mean()), float(d.std(ddof=1) / math.sqrt(len(d)))
     wide = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom))
     p = float(stats.ttest_1samp(d, 0.0).pvalue) if error > 0 else float(d[0] == 0)
-    return Paired(mean, mean - wide * error, mean + wide * error, p, (wide + float(stats.t.ppf(POWER, freedom))) * error)
+    return Paired(mean, wide * error, mean - wide * error, mean + wide * error, p, (wide + float(stats.t.ppf(POWER, freedom))) * error)
 
 
 def ratio(d: np.ndarray) -> Ratio:

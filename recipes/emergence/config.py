@@ -100,13 +100,9 @@ class Grid:
 
 def read_grid(path: pathlib.Path = TOY) -> Grid:
     raw = tomllib.loads(path.read_text())
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.pop("grid").items()}
-    grid: Grid = build(Grid, values | {"study": build(Study, raw)})
-    return grid
+    return build(Grid, raw.pop("grid") | {"study": build(Study, raw)})
 
 
 def read(path: pathlib.Path = STUDY) -> Study:
     raw = tomllib.loads(path.read_text())
-    blocks = tuple(build(Block, b | {"arms": tuple(b.get("arms", ()))}) for b in raw.pop("blocks"))
-    study: Study = build(Study, raw | {"blocks": blocks})
-    return study
+    return build(Study, raw | {"blocks": tuple(build(Block, b) for b in raw.pop("blocks"))})

@@ -200,7 +200,7 @@ def test_models_are_asked_after_equal_training(tmp_path: pathlib.Path, monkeypat
     rows_file = tmp_path / "mass.jsonl"
     for _ in range(2):
         mass.run_all(dataclasses.replace(TINY, threshold=0.0), tmp_path, rows_file)
-    found = mass.read(rows_file)
+    found = train.read_results(rows_file)
     assert [(r["arm"], r["pairs"]) for r in found] == [(a, p) for a in mass.ARMS for p in (2, 4, 8)]
     assert all(r["steps"] == TINY.steps_max and 0 <= r["mass"] <= 1 for r in found)
     with pytest.raises(ValueError, match="there are 16"):

@@ -17,7 +17,7 @@ from torch import Tensor
 from emergence import chart
 from emergence.analysis import paired
 from emergence.config import Study
-from emergence.train import Run
+from emergence.train import Run, read_results
 from llama.model import Llama
 
 ARMS = ("baseline", "focal", "rate-only")
@@ -75,7 +75,7 @@ def ask(net: Llama, study: Study) -> list[Row]:
 def run_all(study: Study, out: pathlib.Path, results: pathlib.Path) -> None:
     """Seed by seed over all arms; resumes; one line of JSON a run and number of pairs."""
     results.parent.mkdir(parents=True, exist_ok=True)
-    done = {(r["arm"], r["seed"]) for r in read(results)}
+    done = {(r["arm"], r["seed"]) for r in read_results(results)}
     for seed in SEEDS:
         for arm in ARMS:
             if (arm, seed) in done:
@@ -85,10 +85,6 @@ def run_all(study: Study, out: pathlib.Path, results: pathlib.Path) -> None:
             with results.open("a") as file:
                 file.write("".join(json.dumps({"arm": arm, "seed": seed, "steps": run.step} | r) + "\n" for r in ask(run.net, study)))
             print(arm, seed, f"{run.seconds:.0f} s", flush=True)
-
-
-def read(path: pathlib.Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def slope(rows: list[Row]) -> float:

@@ -17,58 +17,28 @@
 One thread; DIR holds log.jsonl and state.pt. Paths inside a configuration are relative to the repository.
 """
 
-import argparse
+import importlib
 import json
-import pathlib
 import sys
 
+from flags import MAYBE_PATH, Commands, Path, commands
 
-def parser() -> argparse.ArgumentParser:
-    out = argparse.ArgumentParser(prog="python -m focus", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = out.add_subparsers(dest="command", required=True)
-    for name in ("train", "evaluate", "export", "windows"):
-        command = commands.add_parser(name)
-        command.add_argument("config", type=pathlib.Path)
-        command.add_argument("--out", type=pathlib.Path, required=True)
-        command.add_argument("--cache", type=pathlib.Path, default=None, help="token ids of text files; DIR/ids by default")
-        command.add_argument("--threads", type=int, default=1)
-        if name == "train":
-            command.add_argument("--steps", type=int, default=None)
-        if name in ("evaluate", "windows"):
-            command.add_argument("--top-k", type=int, nargs="*", default=[])
-        if name == "evaluate":
-            command.add_argument("--window", type=int, nargs="*", default=[])
-        if name == "windows":
-            command.add_argument("--csv", type=pathlib.Path, required=True)
-            command.add_argument("--factors", type=float, nargs="*", default=[], help="constant gates, the same in every layer")
-            command.add_argument("--controls", action="store_true", help="the window alone, and random groups")
-        if name == "export":
-            command.add_argument("--checkpoint", type=pathlib.Path, required=True)
-    table = commands.add_parser("table")
-    table.add_argument("csv", type=pathlib.Path, nargs="+")
-    table.add_argument("--base", default="dense", help="what differences are from: dense, or such as random:2, or of another run smollm2-frozen/hard:2")
-    report = commands.add_parser("report")
-    report.add_argument("checkpoint", type=pathlib.Path)
-    report.add_argument("text", type=pathlib.Path)
-    report.add_argument("--tokens", type=int, default=1024)
-    report.add_argument("--rows", type=int, default=8)
-    report.add_argument("--json", type=pathlib.Path, default=None)
-    report.add_argument("--svg", type=pathlib.Path, default=None)
-    report.add_argument("--threads", type=int, default=1)
-    accuracy = commands.add_parser("accuracy")
-    accuracy.add_argument("checkpoint", type=pathlib.Path)
-    accuracy.add_argument("--lengths", type=int, nargs="+", default=[512, 1024])
-    accuracy.add_argument("--samples", type=int, default=48)
-    accuracy.add_argument("--top-k", type=int, nargs="*", default=[])
-    accuracy.add_argument("--threads", type=int, default=1)
-    compare = commands.add_parser("compare")
-    compare.add_argument("checkpoint", type=pathlib.Path)
-    compare.add_argument("text", type=pathlib.Path)
-    compare.add_argument("--varifocal", type=pathlib.Path, default=pathlib.Path("../build/release/bin/varifocal"))
-    compare.add_argument("--tokens", type=int, default=512)
-    compare.add_argument("--new-tokens", type=int, default=32)
-    compare.add_argument("--threads", type=int, default=1)
-    return out
+INTS = dict(type=int, nargs="*", default=[])
+RUN = dict(out=Path, cache=dict(type=Path, help="token ids of text files; DIR/ids by default"), threads=1)
+BASE = dict(default="dense", help="what differences are from: dense, or such as random:2, or of another run smollm2-frozen/hard:2")
+FACTORS = dict(type=float, nargs="*", default=[], help="constant gates, the same in every layer")
+CONTROLS = dict(action="store_true", help="the window alone, and random groups")
+LENGTHS = dict(type=int, nargs="+", default=[512, 1024])
+COMMANDS: Commands = {
+    "train": ({"config": Path}, RUN | dict(steps=dict(type=int))),
+    "evaluate": ({"config": Path}, RUN | dict(top_k=INTS, window=INTS)),
+    "export": ({"config": Path}, RUN | dict(checkpoint=Path)),
+    "windows": ({"config": Path}, RUN | dict(top_k=INTS, csv=Path, factors=FACTORS, controls=CONTROLS)),
+    "table": ({"csv": dict(type=Path, nargs="+")}, dict(base=BASE)),
+    "report": ({"checkpoint": Path, "text": Path}, dict(tokens=1024, rows=8, json=MAYBE_PATH, svg=MAYBE_PATH, threads=1)),
+    "accuracy": ({"checkpoint": Path}, dict(lengths=LENGTHS, samples=48, top_k=INTS, threads=1)),
+    "compare": ({"checkpoint": Path, "text": Path}, dict(varifocal=Path("../build/release/bin/varifocal"), tokens=512, new_tokens=32, threads=1)),
+}
 
 
 def sweep(trainer: "object", top_k: list[int], window: list[int]) -> list[dict[str, object]]:
@@ -90,7 +60,7 @@ def sweep(trainer: "object", top_k: list[int], window: list[int]) -> list[dict[s
 
 
 def main() -> None:
-    options = parser().parse_args()
+    options = commands(__doc__, COMMANDS, "python -m focus").parse_args()
     if options.command == "table":
         from focus import windows
 
@@ -99,20 +69,9 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(options.threads)
-    if options.command == "report":
-        from focus import report
-
-        report.main(options.checkpoint, options.text, options.tokens, options.rows, options.json, options.svg)
-        return
-    if options.command == "accuracy":
-        from focus import accuracy
-
-        accuracy.main(options.checkpoint, options.lengths, options.samples, options.top_k)
-        return
-    if options.command == "compare":
-        from focus import compare
-
-        compare.main(options.checkpoint, options.text, options.varifocal, options.tokens, options.new_tokens)
+    if options.command in ("report", "accuracy", "compare"):  # their settings come in the order of COMMANDS
+        settings = {name: value for name, value in vars(options).items() if name not in ("command", "threads")}
+        importlib.import_module(f"focus.{options.command}").main(*settings.values())
         return
     from focus import config
     from focus.train import Trainer

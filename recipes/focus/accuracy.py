@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from emergence.analysis import paired
 from focus.attention import routers
 from focus.checkpoint import load_model
-from focus.windows import paired
 
 
 @torch.no_grad()
@@ -40,6 +40,6 @@ def main(checkpoint: pathlib.Path, lengths: list[int], samples: int, top_k: list
                     router.settings = dataclasses.replace(own, **over)
                 found = hits(model, items)
                 dense = found if gate is None else dense
-                d = paired(found, dense)
+                d = paired(found - dense)
                 shown = "" if gate is None else f"{d.mean:+.3f} ± {d.half_width:.3f}"
                 print(f"| {task} | {length} | {name} | {int(found.sum())} of {samples} | {shown} |", flush=True)

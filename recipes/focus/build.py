@@ -41,10 +41,6 @@ def base_model(run: RunConfig, base: pathlib.Path) -> PreTrainedModel:
     return AutoModelForCausalLM.from_pretrained(base, dtype=dtype)
 
 
-def parameters_of(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
 def focus_parameter_count(model: PreTrainedModel, run: RunConfig) -> int:
     """What Focus adds to this model: layers x routing_dim x (width + groups)."""
     from focus.attention import focus_layers
@@ -114,7 +110,8 @@ def set_trained(model: nn.Module, trains: str) -> list[nn.Parameter]:
 
 def describe(run: RunConfig, model: nn.Module, phase_trains: str) -> dict[str, object]:
     trained = sum(p.numel() for p in set_trained(model, phase_trains))
-    return {"run": run.name, "regime": run.model.regime, "trains": phase_trains, "parameters": parameters_of(model), "trained": trained}
+    every = sum(p.numel() for p in model.parameters())
+    return {"run": run.name, "regime": run.model.regime, "trains": phase_trains, "parameters": every, "trained": trained}
 
 
 def trained_length(base: pathlib.Path, run: RunConfig) -> int:

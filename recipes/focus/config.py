@@ -7,6 +7,7 @@ import tomllib
 from typing import Any
 
 from focus.settings import FocusSettings
+from llama.run import Made, build as built
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REGIMES = ("frozen", "full", "scratch", "lora")
@@ -123,14 +124,10 @@ class RunConfig:
         return sum(phase.steps for phase in self.phases)
 
 
-def build(kind: Any, values: dict[str, Any], where: str) -> Any:
-    names = {f.name for f in dataclasses.fields(kind)}
-    unknown = sorted(set(values) - names)
-    if unknown:
-        raise ValueError(f"{where} has unknown keys: {', '.join(unknown)}")
+def build(kind: type[Made], values: dict[str, Any], where: str) -> Made:
     try:
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
-    except TypeError as error:
+        return built(kind, values)
+    except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 
 
@@ -144,5 +141,4 @@ def read(path: str | pathlib.Path) -> RunConfig:
         parts[name] = build(kind, raw.pop(name), f"{path}: [{name}]")
     parts["phases"] = tuple(build(Phase, p, f"{path}: [[phases]]") for p in raw.pop("phases", []))
     parts["lora"] = build(LoraSettings, raw.pop("lora", {}), f"{path}: [lora]")
-    run: RunConfig = build(RunConfig, raw | parts, str(path))
-    return run
+    return build(RunConfig, raw | parts, str(path))

@@ -6,11 +6,12 @@ One KV head with three query heads, head dim 64, f32, K = 8, k = 1, w = 128, gro
 build/release/bin/group_attention_bench, whose GF/s count the same pairs. Checked against a full mask on 512 tokens first.
 """
 
-import argparse
 import time
 
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+from flags import parse
 
 HEADS, DIM, GROUPS, WINDOW = 3, 64, 8, 128
 
@@ -44,9 +45,7 @@ def check(attend):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tokens", type=int, nargs="+", default=[8192, 16384])
-    args = parser.parse_args()
+    args = parse(__doc__, tokens=dict(type=int, nargs="+", default=[8192, 16384]))
     torch.set_num_threads(1)
     # With dynamic shapes torch 2.15 generates code for CPUs that does not compile.
     attend = torch.compile(flex_attention, dynamic=False)

@@ -33,15 +33,13 @@ def loss(model: nn.Module, ids: Tensor, weights: Tensor, rows_at_once: int = 1) 
 
 
 @torch.no_grad()
-def calibrate(model: nn.Module, mode: FocusMode, ids: Tensor, rows_at_once: int = 1, passes: int = 1) -> None:
+def calibrate(model: nn.Module, ids: Tensor, rows_at_once: int = 1) -> None:
     """Sets every router's group_bias to the mean over sequences of Sinkhorn's b, each less its own mean.
 
-    Rows are computed under the training gate, where b belongs. (Under the hard mask h would depend on the b that is
-    being calibrated; `passes` has no effect on the gate's rows and is kept at one.)
+    Rows are computed under the training gate, where b belongs: under the hard mask h would depend on the b that is being calibrated.
     """
     found: dict[int, list[Tensor]] = {}
     handles = []
-    gate, mode.gate = mode.gate, mode.gate
     for router in routers(model):
         if not router.settings.has_centroids:
             continue
@@ -57,7 +55,6 @@ def calibrate(model: nn.Module, mode: FocusMode, ids: Tensor, rows_at_once: int 
         model(input_ids=ids[start : start + rows_at_once], use_cache=False)
     for handle in handles:
         handle.remove()
-    mode.gate = gate
     for router in routers(model):
         if router.layer in found:
             router.group_bias.copy_(torch.cat(found[router.layer]).mean(0))
@@ -129,7 +126,7 @@ def evaluate(
         mode.gate = gate
         settings = next(routers(model)).settings
         if settings.gate != "constant_gate":
-            calibrate(model, mode, calibration, rows_at_once)
+            calibrate(model, calibration, rows_at_once)
             out["hard"], groups = hard_loss(model, mode, ids, weights, rows_at_once)
             out |= {"top_k": settings.top_k} | dataclasses.asdict(groups)
         else:

@@ -66,14 +66,8 @@ class FocusSettings:
             raise ValueError(f"groups = {self.groups!r} is a control of training and has no checkpoint format")
         if regime not in REGIMES:
             raise ValueError(f"regime is {regime!r}, not one of {', '.join(REGIMES)}")
-        out: dict[str, Any] = {
-            "group_count": self.group_count,
-            "top_k": self.top_k,
-            "window": self.window,
-            "routing_dim": self.routing_dim,
-            "assignment_temperature": self.assignment_temperature,
-            "bias": self.bias,
-        }
+        stored = ("group_count", "top_k", "window", "routing_dim", "assignment_temperature", "bias")
+        out: dict[str, Any] = {name: getattr(self, name) for name in stored}
         if self.layers is not None:
             out["layers"] = list(self.layers)
         return out | {"trained_context_length": trained_context_length, "regime": regime}

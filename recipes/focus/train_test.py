@@ -114,12 +114,11 @@ def test_a_frozen_run_trains_focus_alone_and_exports_the_base_to_the_bit(
 def test_calibration_is_the_mean_of_centred_biases(write: Callable[..., config.RunConfig], tmp_path: pathlib.Path) -> None:
     trainer = Trainer(write(), tmp_path / "out", tmp_path / "ids")
     rows = trainer.data.calibration()
-    assert trainer.mode is not None
-    measure.calibrate(trainer.model, trainer.mode, rows)
+    measure.calibrate(trainer.model, rows)
     together = [router.group_bias.clone() for router in routers(trainer.model)]
     each = []
     for row in rows:
-        measure.calibrate(trainer.model, trainer.mode, row[None])
+        measure.calibrate(trainer.model, row[None])
         each.append([router.group_bias.clone() for router in routers(trainer.model)])
     for layer, b in enumerate(together):
         assert b.abs().max() > 0 and abs(b.mean().item()) < 1e-6
@@ -166,7 +165,7 @@ def test_every_kind_of_run_lowers_its_training_loss(
 
 def test_a_run_from_scratch_starts_anew_and_exports(write: Callable[..., config.RunConfig], tmp_path: pathlib.Path) -> None:
     trainer = Trainer(write("scratch", (("all", 3),)), tmp_path / "out", tmp_path / "ids")
-    assert not torch.equal(trainer.model.get_input_embeddings().weight, write_base(trainer))  # type: ignore[operator]
+    assert not torch.equal(trainer.model.get_input_embeddings().weight, checkpoints.read_tensors(trainer.base)["model.embed_tokens.weight"])  # type: ignore[operator]
     batch = trainer.data.batch(0, 2)
     trainer.data.batch = lambda step, rows: batch  # type: ignore[method-assign]
     first = measure.loss(trainer.model, *batch)
@@ -177,10 +176,6 @@ def test_a_run_from_scratch_starts_anew_and_exports(write: Callable[..., config.
     assert measure.hard_loss(model, mode, *batch)[0] == pytest.approx(
         measure.hard_loss(trainer.model.eval(), trainer.mode, *batch)[0], abs=1e-5  # type: ignore[arg-type]
     )
-
-
-def write_base(trainer: Trainer) -> torch.Tensor:
-    return checkpoints.read_tensors(trainer.base)["model.embed_tokens.weight"]
 
 
 def test_lora_is_of_equal_size(write: Callable[..., config.RunConfig], tmp_path: pathlib.Path) -> None:

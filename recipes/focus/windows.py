@@ -14,15 +14,14 @@ from typing import Any, Iterator
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import nn
 
+from emergence.analysis import paired
 from focus import measure
 from focus.attention import FocusMode, routers
 from focus.data import Source
 
 FIELDS = ("run", "step", "setting", "parameter", "window", "row", "loss", "tokens", "largest_group_share", "pairs_visible")
-CONFIDENCE, POWER = 0.95, 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,22 +132,6 @@ def read(paths: list[pathlib.Path]) -> dict[Key, list[dict[str, str]]]:
     return {key: sorted(rows, key=lambda r: int(r["row"])) for key, rows in out.items()}
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    mean: float
-    half_width: float
-    detectable: float  # the true difference that such an experiment finds with probability POWER
-
-
-def paired(a: np.ndarray, b: np.ndarray) -> Difference:
-    """Of a - b, element by element."""
-    d = a - b
-    freedom = len(d) - 1
-    error = float(d.std(ddof=1) / np.sqrt(len(d)))
-    high = float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom))
-    return Difference(float(d.mean()), high * error, (high + float(stats.t.ppf(POWER, freedom))) * error)
-
-
 def base_of(found: dict[Key, list[dict[str, str]]], run: str, step: str, base: str) -> list[dict[str, str]]:
     """The rows that those of a run are compared with. `base` is SETTING, SETTING:PARAMETER, or either after RUN/; of another
     run, whose dense losses must be this one's."""
@@ -178,7 +161,7 @@ def table(paths: list[pathlib.Path], base: str = "dense") -> str:
             raise ValueError(f"{run}: {setting} and {base} are of different windows")
         difference = seen = ""
         if rows is not against:
-            d = paired(losses, np.array([float(r["loss"]) for r in against]))
+            d = paired(losses - np.array([float(r["loss"]) for r in against]))
             difference, seen = f"{d.mean:+.4f} ± {d.half_width:.4f}", f"{d.detectable:.4f}"
         pairs, share = rows[0]["pairs_visible"], rows[0]["largest_group_share"]
         shown = (run, step, setting, parameter, f"{losses.mean():.4f}", difference, seen, pairs, "" if setting == "window" else share, len(rows))

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from emergence.analysis import paired
 from focus import windows
 from focus.attention import attach
 from focus.settings import FocusSettings
 
 
 def test_interval_is_students() -> None:
-    d = windows.paired(np.array([1.0, 2.0, 3.0, 6.0]), np.array([1.0, 1.0, 1.0, 1.0]))
+    d = paired(np.array([1.0, 2.0, 3.0, 6.0]) - 1.0)
     # Differences 0, 1, 2, 5: mean 2, standard deviation sqrt(14/3), t(0.975; 3) = 3.182446, t(0.8; 3) = 0.978472.
     error = (14 / 3) ** 0.5 / 2
     assert d.mean == pytest.approx(2.0)
@@ -101,7 +102,7 @@ def test_lora_is_paired_with_another_run_on_the_same_windows(tmp_path: pathlib.P
     for row in "012":
         assert start["lora", row] == start["dense", row] == end["dense", row] == pytest.approx(theirs["dense", row], abs=2e-6)
         assert end["lora", row] != end["dense", row]
-    d = windows.paired(*(np.array([x[name, row] for row in "012"]) for x, name in ((end, "lora"), (theirs, "hard"))))
+    d = paired([end["lora", row] - theirs["hard", row] for row in "012"])
     table = windows.table([focus, adapted], "focus/hard:1")
     assert f"| lora | 5 | lora |  | {np.mean([end['lora', r] for r in '012']):.4f} | {d.mean:+.4f} ± {d.half_width:.4f} |" in table
     adapted.write_text(adapted.read_text().replace(f"{end['dense', '1']:.6f}", f"{end['dense', '1'] + 0.01:.6f}"))

@@ -4,62 +4,27 @@
     python recipes/goldens mutation_test [packed|focus|tokenizers|NAME...]
 """
 
+import importlib
 import pathlib
-import runpy
 import sys
 
-HERE = pathlib.Path(__file__).resolve().parent
-SCRIPTS = {
-    "llama": "make_llama.py",
-    "attention": "make_attention.py",
-    "inspection": "make_inspection.py",
-    "tokenizers": "make_tokenizers.py",
-    "statistics": "make_statistics.py",
-    "unicode": "make_unicode_classes.py",
-    "random": "make_random.py",
-    "sampling": "make_sampling.py",
-}
-
-
-def make(what, names):
-    if what in (None, "architectures"):
-        import make_architectures
-
-        make_architectures.main(names)
-    if what in (None, "packed"):
-        import make_packed
-
-        make_packed.main(names)
-    if what in (None, "focus"):
-        import make_focus
-
-        make_focus.main(names)
-    for name, script in SCRIPTS.items():
-        if what in (None, name):
-            sys.argv = [str(HERE / script)]
-            runpy.run_path(sys.argv[0], run_name="__main__")
+NAMED = ("architectures", "packed", "focus")  # whose cases can be made by their names
+MAKERS = (*NAMED, "llama", "attention", "inspection", "tokenizers", "statistics", "unicode_classes", "random", "sampling")
 
 
 def main():
-    sys.path.insert(0, str(HERE))
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["make"] and (len(arguments) == 1 or arguments[1] in ("architectures", "packed", "focus", *SCRIPTS)):
-        make(arguments[1] if len(arguments) > 1 else None, arguments[2:])
-    elif arguments == ["mutation_test", "tokenizers"]:
-        sys.argv = [str(HERE / SCRIPTS["tokenizers"]), "mutation_test"]
-        runpy.run_path(sys.argv[0], run_name="__main__")
-    elif arguments == ["mutation_test", "packed"]:
-        import make_packed
-
-        make_packed.mutation_test()
-    elif arguments[:2] == ["mutation_test", "focus"]:
-        import focus_mutations
-
-        focus_mutations.main(arguments[2:])
-    elif arguments[:1] == ["mutation_test"]:
-        import mutations
-
-        mutations.main(arguments[1:])
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+    verb, *names = sys.argv[1:] or [None]
+    what = {"unicode": "unicode_classes"}.get(names[0], names[0]) if names else None
+    if verb == "make" and (not names or what in MAKERS):
+        for maker in [what] if what else MAKERS:
+            make = importlib.import_module("make_" + maker).main
+            make(names[1:]) if maker in NAMED else make()
+    elif verb == "mutation_test" and names in (["packed"], ["tokenizers"]):
+        importlib.import_module("make_" + names[0]).mutation_test()
+    elif verb == "mutation_test":
+        of_focus = names[:1] == ["focus"]
+        importlib.import_module("focus_mutations" if of_focus else "mutations").main(names[of_focus:])
     else:
         raise SystemExit(__doc__.strip())
 

@@ -119,10 +119,6 @@ GOLDENS = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/
 NASTY = ["e\u0301", "\u212b", "\u1112\u1161\u11ab", "\u0958", "\U0001f600", "<s>", "</s>", "  ", " ", "\ufffd", "\u2581", "\u00a0", "a\u0327\u0301", "\ufb01", "\u0344", "\u1e9b\u0323", "\U0001d15e", "\u3000", "word", " word", "x", "\n", "\u00bd", "\u0130", "\ufdfa", "\u0f73"]
 
 
-def nasty_text(rng):
-    return "".join(rng.choice(NASTY) for _ in range(rng.randint(1, 25)))
-
-
 def with_trim(content, rng):
     """The tokenizer with a ByteLevel post-processor in front of its own, or as it is."""
     row = json.loads(content)
@@ -192,6 +188,7 @@ def main():
         contents = ((name, lambda name=name, row=row: build(rng, name, row, corpus)) for name, row in pipelines().items())
     total = different = 0
     if kind == "offsets":
+        nasty_text = lambda rng: "".join(rng.choice(NASTY) for _ in range(rng.randint(1, 25)))
         shipped = ((name, lambda name=name: (GOLDENS / name / "tokenizer.json").read_text()) for name in tokenizer_families.FAMILIES)
         for name, make in [*shipped, *contents]:
             texts = tokenizer_texts.texts() + [rng.choice([tokenizer_texts.random_text, nasty_text])(rng) for _ in range(int(count))]

@@ -75,8 +75,7 @@ class FocusReference(reference.Reference):
             start = prefix.format(source)
             names = ["projection.weight", "centroids"] + ["group_bias"] * (self.bias == "calibrated")
             w, c, *b = [stored[start + name].to(self.dtype) for name in names]
-            if "focus projection transposed" in self.mistakes and w.shape[0] == w.shape[1]:
-                w = w.T
+            w = w.T if "focus projection transposed" in self.mistakes and w.shape[0] == w.shape[1] else w
             self.focus_tensors[layer] = (w, c, b[0] if b else None)
 
     def sinkhorn(self, scores):
@@ -101,10 +100,8 @@ class FocusReference(reference.Reference):
         out, known = [], {}
         for position in positions.tolist():
             end = position // size * size
-            if "own page in the page's sums" in wrong:
-                end = min(end + size, len(seen))
-            if "all tokens before in a token's sums" in wrong:
-                end = position
+            end = min(end + size, len(seen)) if "own page in the page's sums" in wrong else end
+            end = position if "all tokens before in a token's sums" in wrong else end
             if "last page alone in a page's sums" in wrong and end:
                 known.setdefault(end, self.sinkhorn(seen[end - size : end]))
             if end not in known:
@@ -134,8 +131,7 @@ class FocusReference(reference.Reference):
         scores = (h @ w.T) @ c.T
         if "focal temperature on the groups" in wrong:
             scores = scores / (self.divisors(h, layer)[:, None] * self.shape.base)
-        if "no assignment temperature" not in wrong:
-            scores = scores / self.temperature
+        scores = scores if "no assignment temperature" in wrong else scores / self.temperature
         self.scores[layer] = torch.cat([self.scores[layer], scores])
         ranked = scores + self.bias_of_rows(layer, positions)
         mine = self.top(ranked)
@@ -146,19 +142,15 @@ class FocusReference(reference.Reference):
             shared = (mine[:, None] & again).sum(-1)
         else:
             shared = mine.to(self.dtype) @ theirs.to(self.dtype).T
-        if "same set in place of a shared group" in wrong:
-            shared = (shared == self.top_k).to(self.dtype)
+        shared = (shared == self.top_k).to(self.dtype) if "same set in place of a shared group" in wrong else shared
         if "lowest group alone" in wrong:
             shared = (mine.int().argmax(-1)[:, None] == theirs.int().argmax(-1)[None, :]).to(self.dtype)
         key = torch.arange(len(theirs))[None, :]
         near = positions[:, None] - key <= self.near
-        if "window part left out" in wrong:
-            near = near & False
-        if "far scores halved" in wrong:
-            logits = torch.where(near, logits, logits / 2)
+        near = near & False if "window part left out" in wrong else near
+        logits = torch.where(near, logits, logits / 2) if "far scores halved" in wrong else logits
         # What the passes by groups give when a pair is counted by more than one of them.
-        if "pairs counted once per shared group" in wrong:
-            logits = logits + shared.clamp(min=1).log()
+        logits = logits + shared.clamp(min=1).log() if "pairs counted once per shared group" in wrong else logits
         if "near pairs of one group counted twice" in wrong:
             logits = logits + torch.where(near & (shared > 0), math.log(2), 0.0)
         return logits.masked_fill(~(near | (shared > 0)), -math.inf)

@@ -1,5 +1,5 @@
-"""gemma3n in the terms of reference.py, from its formulas; what it shares with gemma4 is in gemma4.py. Weights for its tiny
-checkpoints.
+"""gemma3n in the terms of reference.py, from its formulas; what it shares with gemma4 is in gemma4.py, with the
+weights of tiny checkpoints.
 
 A row has several residual streams (alternating updates). A layer reads one of them, the active one, after it predicted all
 of them from each other, and then corrects all of them by its output. A product of low rank runs beside attention.
@@ -69,8 +69,7 @@ def modalities(model, x, name):
     """[T, S] of the stream that is read, or of what a layer made of it."""
     mistakes = model.mistakes
     h = x if "router of streams without a norm" in mistakes else rms(model, x, name + "stream_norm")
-    if "router of streams not divided by the width" not in mistakes:
-        h = h / model.shape.width
+    h = h if "router of streams not divided by the width" in mistakes else h / model.shape.width
     y = h @ model.weights[name + "stream_router"].T
     return y if "no tanh of streams' routers" in mistakes else y.tanh()
 
@@ -82,8 +81,7 @@ def predicted(model, streams, name):
         return streams
     y = modalities(model, streams[model.shape.of_layers.active], name) @ model.weights[name + "predict"].T
     y = y.view(-1, count, count)
-    if "coefficients of predictions transposed" in mistakes:
-        y = y.transpose(1, 2)
+    y = y.transpose(1, 2) if "coefficients of predictions transposed" in mistakes else y
     mixed = torch.einsum("tij,jtm->itm", y, streams)
     return mixed if "predictions without the stream itself" in mistakes else mixed + streams
 
@@ -93,10 +91,8 @@ def corrected(model, streams, x, name):
     active, mistakes = model.shape.of_layers.active, model.mistakes
     source = streams[active] if "router of corrections reads the prediction" in mistakes else x
     y = modalities(model, source, name) @ model.weights[name + "correct"].T
-    if "corrections without the one" not in mistakes:
-        y = y + 1
-    if "no coefficients of corrections" in mistakes:
-        y = torch.ones_like(y)
+    y = y if "corrections without the one" in mistakes else y + 1
+    y = torch.ones_like(y) if "no coefficients of corrections" in mistakes else y
     out = streams + y.T[:, :, None] * (x - streams[active])
     if "only the active stream corrected" in mistakes:
         return torch.stack([out[i] if i == active else streams[i] for i in range(len(out))])
@@ -114,14 +110,11 @@ def with_input(model, streams, y, name):
         if "corrected stream stays scaled" in mistakes:
             streams = torch.stack([x if i == s.active else streams[i] for i in range(len(streams))])
     gate = model.linear(x, name + "input_gate")
-    if "no activation of an input's gate" not in mistakes:
-        gate = model.activation(gate)
+    gate = gate if "no activation of an input's gate" in mistakes else model.activation(gate)
     added = model.linear(gate * y, name + "input_o")
-    if "no norm of what an input adds" not in mistakes:
-        added = rms(model, added, name + "input_norm")
+    added = added if "no norm of what an input adds" in mistakes else rms(model, added, name + "input_norm")
     kept = s.active if "input of a layer into all but the active stream" in mistakes else 0
-    if "input of a layer into all streams" in mistakes:
-        kept = None
+    kept = None if "input of a layer into all streams" in mistakes else kept
     return torch.stack([x if i == kept else x + added for i, x in enumerate(streams)])
 
 
@@ -131,16 +124,12 @@ def cut(model, gate, share):
     if not share or "gates not cut" in mistakes:
         return gate
     mean, deviations = gate.mean(-1, keepdim=True), statistics.NormalDist().inv_cdf(share)
-    if "gates cut at their mean" in mistakes:
-        deviations = 0
+    deviations = 0 if "gates cut at their mean" in mistakes else deviations
     if "gates cut at twice the deviations" in mistakes:
         deviations *= 2
     at = deviations * gate.std(-1, keepdim=True, unbiased="gates cut by the unbiased deviation" in mistakes)
-    if "gates cut without their mean" not in mistakes:
-        at = at + mean
-    if "gates above the cut keep it" in mistakes:
-        return torch.where(gate > at, gate, 0)
-    return (gate - at).clamp(min=0)
+    at = at if "gates cut without their mean" in mistakes else at + mean
+    return torch.where(gate > at, gate, 0) if "gates above the cut keep it" in mistakes else (gate - at).clamp(min=0)
 
 
 def feed_forward(model, h, layer):
@@ -153,8 +142,7 @@ def feed_forward(model, h, layer):
 def low_rank(model, h, name):
     mistakes = model.mistakes
     y = model.linear(model.linear(h, name + "low_left"), name + "low_right")
-    if "low-rank product not normed" not in mistakes:
-        y = rms(model, y, name + "low_norm")
+    y = y if "low-rank product not normed" in mistakes else rms(model, y, name + "low_norm")
     if "no low-rank product" in mistakes:
         return h
     return y if "low-rank product without what it reads" in mistakes else h + y
@@ -169,8 +157,7 @@ def layer(model, streams, y, index, positions):
     attended = gemma4.attention(model, h, index, positions)
     x = x + (attended if "no post norms" in mistakes else rms(model, attended, name + "post_attention"))
     x = x + low_rank(model, x if "low-rank product reads no norm" in mistakes else h, name)
-    if "sum with the low-rank product not divided" not in mistakes:
-        x = x / math.sqrt(2)
+    x = x if "sum with the low-rank product not divided" in mistakes else x / math.sqrt(2)
     made = feed_forward(model, rms(model, x, name + "pre_ffn"), index)
     x = x + (made if "no post norms" in mistakes else rms(model, made, name + "post_ffn"))
     return with_input(model, corrected(model, streams, x, name), y, name)
@@ -185,58 +172,3 @@ def run(model, ids, x, positions):
     for index in range(model.shape.layers):
         streams = layer(model, streams, inputs[index], index, positions)
     return joined(model, streams)
-
-
-def weights_of(case, s, vocabulary, generator):
-    """As gemma4.weights_of, and the streams."""
-    c, m, g = case["keys"], s.width, s.of_layers
-    normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
-    matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
-    norm = lambda width, mean=1.0: mean + normal(width, std=0.3)
-    signs = lambda: torch.randint(0, 2, (m,), generator=generator) * 2.0 - 1.0
-    out, shared = {}, signs()
-
-    def put(name, w):
-        out[name + ".weight"] = w
-
-    put("model.embed_tokens", normal(vocabulary, m, std=0.25) + 0.25 * shared)
-    put("model.embed_tokens_per_layer", normal(g.input_vocabulary, s.layers * g.inputs, std=0.5))
-    put("model.per_layer_model_projection", matrix(s.layers * g.inputs, m))
-    put("model.per_layer_projection_norm", norm(g.inputs))
-    for i in range(g.streams - 1):
-        put(f"model.altup_projections.{i}", matrix(m, m, 1.5))
-        put(f"model.altup_unembed_projections.{i}", matrix(m, m, 1.5))
-    for i in range(s.layers):
-        p, (width, kv_heads) = f"model.layers.{i}.", g.heads[i]
-        for name in ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"):
-            # What is attended to must matter, else greedy texts go round in circles.
-            put(p + name, norm(m, {"post_attention_layernorm": 2.0, "post_feedforward_layernorm": 0.7}.get(name, 1.0)))
-        parts = {"q_proj": s.heads * width, "k_proj": kv_heads * width, "v_proj": kv_heads * width}
-        for name in ("q_norm", "k_norm"):
-            put(p + "self_attn." + name, norm(width, 1.2 * width**-0.25))  # scores spread over about 1.5
-        for name, rows in parts.items():
-            put(p + "self_attn." + name, matrix(rows, m))
-            if c.get("attention_bias"):
-                out[p + f"self_attn.{name}.bias"] = normal(rows, std=0.5)
-        put(p + "self_attn.o_proj", matrix(m, s.heads * width))
-        if c.get("attention_bias"):
-            out[p + "self_attn.o_proj.bias"] = normal(m, std=0.5)
-        f = g.mlp_widths[i]
-        # Gates around -2, where tanh and erf GELU part: see make_architectures.
-        put(p + "mlp.gate_proj", matrix(f, m, 1.2) - 1.5 / m * shared)
-        put(p + "mlp.up_proj", matrix(f, m, 1.5))
-        put(p + "mlp.down_proj", matrix(m, f))
-        put(p + "per_layer_input_gate", matrix(g.inputs, m, 1.2) + 1.5 / m * shared)
-        put(p + "per_layer_projection", matrix(m, g.inputs))
-        put(p + "post_per_layer_input_norm", norm(m, 0.3))
-        put(p + "laurel.linear_left", matrix(g.rank, m, 1.5))
-        put(p + "laurel.linear_right", matrix(m, g.rank))
-        put(p + "laurel.post_laurel_norm", norm(m, 0.7))
-        # Routers read numbers of the size of 1 / M.
-        put(p + "altup.modality_router", normal(g.streams, m, std=0.8 * m**0.5))
-        put(p + "altup.router_norm", norm(m))
-        put(p + "altup.prediction_coefs", normal(g.streams**2, g.streams, std=0.08))
-        put(p + "altup.correction_coefs", normal(g.streams, g.streams, std=0.1))
-        out[p + "altup.correct_output_scale"] = norm(m)
-    put("model.norm", signs() * norm(m))
-    return out

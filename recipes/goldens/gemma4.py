@@ -34,7 +34,8 @@ class Layers:
             of_layer = [c["per_layer_config"].get(str(i), {}) for i in range(count)]
             self.heads = [(o.get("head_dim", heads[0]), o.get("num_key_value_heads", heads[1])) for o in of_layer]
         self.sources = sources(sliding, c.get("num_kv_shared_layers", 0), mistakes)
-        self.double = [c.get("use_double_wide_mlp", False) and source is not None for source in self.sources]
+        wide = c.get("use_double_wide_mlp", False)
+        self.mlp_widths = [c["intermediate_size"] * (2 if wide and source is not None else 1) for source in self.sources]
         self.inputs = c.get("hidden_size_per_layer_input", 256)
         self.input_vocabulary = c.get("vocab_size_per_layer_input", 262144)
         self.experts = c["num_experts"] if c.get("enable_moe_block") else 0
@@ -60,15 +61,12 @@ def layer_inputs(model, ids, x):
     layers, width = s.layers, s.of_layers.inputs
     split = lambda y: y.view(len(ids), layers, width).transpose(0, 1)
     token = split(model.weights["layer_table"][torch.tensor(ids)])
-    if "token's inputs of layers not scaled" not in mistakes:
-        token = token * math.sqrt(width)
+    token = token if "token's inputs of layers not scaled" in mistakes else token * math.sqrt(width)
     context = split(model.linear(x, "layer_projection") * s.width**-0.5)
     if "embedding's inputs of layers not normed" not in mistakes:
         context = rms(model, context, "layer_inputs_norm")
-    if "inputs of layers without the token" in mistakes:
-        token = token * 0
-    if "inputs of layers without the embedding" in mistakes:
-        context = context * 0
+    token = token * 0 if "inputs of layers without the token" in mistakes else token
+    context = context * 0 if "inputs of layers without the embedding" in mistakes else context
     y = (context + token) * 2**-0.5  # of no effect but on an epsilon, as a norm follows
     return y.roll(1, 0) if "inputs of the layer before" in mistakes else y
 
@@ -79,8 +77,7 @@ def add_input(model, x, y, layer):
     if "no inputs of layers" in mistakes:
         return x
     gate = model.linear(rms(model, x) if "gate of an input reads a norm" in mistakes else x, name + "input_gate")
-    if "no activation of an input's gate" not in mistakes:
-        gate = model.activation(gate)
+    gate = gate if "no activation of an input's gate" in mistakes else model.activation(gate)
     added = model.linear(gate * y, name + "input_o")
     return x + (added if "no norm of what an input adds" in mistakes else rms(model, added, name + "input_norm"))
 
@@ -90,13 +87,10 @@ def attention(model, h, layer, positions):
     width, kv_heads = s.of_layers.heads[layer]
     source = s.of_layers.sources[layer]
     table = model.tables[s.sliding[layer]]
-
-    def split(x):
-        return x.view(rows, -1, width).transpose(0, 1)
+    split = lambda x: x.view(rows, -1, width).transpose(0, 1)
 
     def turned(x, what):
-        if "no q/k norm" not in mistakes:
-            x = rms(model, x, name + what)
+        x = x if "no q/k norm" in mistakes else rms(model, x, name + what)
         return model.operand(rope.rotate(x, table, positions, mistakes))
 
     q = turned(split(model.linear(h, name + "q", "no q bias")), "q_norm")
@@ -108,8 +102,7 @@ def attention(model, h, layer, positions):
         k = turned(k, "k_norm")
         if "no norm of values" not in mistakes:
             v = rms(model, v, name + "k_norm" if "keys' norm of values" in mistakes else None)
-        if "rotated keys as values" in mistakes and name + "v" not in model.weights:
-            v = k
+        v = k if "rotated keys as values" in mistakes and name + "v" not in model.weights else v
         v = model.operand(v)
         if model.keys[layer] is not None:
             k, v = torch.cat([model.keys[layer], k], 1), torch.cat([model.values[layer], v], 1)
@@ -122,8 +115,7 @@ def attention(model, h, layer, positions):
     else:
         k, v = k.repeat_interleave(share, 0), v.repeat_interleave(share, 0)
     divisors = model.divisors(h, layer)
-    if "scores scaled by the width of a layer's heads" in mistakes:
-        divisors = divisors * width**0.5
+    divisors = divisors * width**0.5 if "scores scaled by the width of a layer's heads" in mistakes else divisors
     logits = (q @ k.transpose(1, 2)) / divisors[None, :, None]
     key = torch.arange(k.shape[1])[None, :]
     hidden = key > positions[:, None]
@@ -144,12 +136,9 @@ def experts(model, x, layer):
     s, name, mistakes = model.shape, f"layers.{layer}.", model.mistakes
     h = rms(model, x, name + ("pre_ffn" if "experts read the MLP's norm" in mistakes else "experts_norm"))
     read = rms(model, x)
-    if "router without its scale" not in mistakes:
-        read = read * model.weights[name + "router_norm"]
-    if "router not divided by the root of the width" not in mistakes:
-        read = read * s.width**-0.5
-    if "router reads what experts read" in mistakes:
-        read = h * s.width**-0.5
+    read = read if "router without its scale" in mistakes else read * model.weights[name + "router_norm"]
+    read = read if "router not divided by the root of the width" in mistakes else read * s.width**-0.5
+    read = h * s.width**-0.5 if "router reads what experts read" in mistakes else read
     logits = model.linear(read, name + "router")
     count = s.of_layers.experts_per_token - ("one expert fewer" in mistakes)
     best = logits.topk(min(count + 1, s.of_layers.experts), -1)
@@ -159,8 +148,7 @@ def experts(model, x, layer):
     weights = logits.softmax(-1).gather(-1, chosen)
     scales = model.weights[name + "expert_scales"][chosen]
     weights = weights / weights.sum(-1, keepdim=True)  # of no effect but on an epsilon, as a norm follows
-    if "no scales of experts" not in mistakes:
-        weights = weights * scales
+    weights = weights if "no scales of experts" in mistakes else weights * scales
     if "all experts weighted equally" in mistakes:
         weights = weights.mean(-1, keepdim=True).expand_as(weights)
     out = torch.zeros_like(h)
@@ -196,13 +184,15 @@ def layer(model, x, y, index, positions):
 
 
 def weights_of(case, s, vocabulary, generator):
-    """As make_architectures.weights_of, in the names of files."""
+    """As make_architectures.weights_of, in the names of files; of gemma3n too, which has streams."""
     c, m, g = case["keys"], s.width, s.of_layers
     normal = lambda *shape, std: torch.randn(*shape, generator=generator) * std
     matrix = lambda rows, columns, gain=1.0: normal(rows, columns, std=gain * columns**-0.5)
     norm = lambda width, mean=1.0: mean + normal(width, std=0.3)
     signs = lambda: torch.randint(0, 2, (m,), generator=generator) * 2.0 - 1.0
-    out, shared = {}, signs()
+    out, shared, streams = {}, signs(), getattr(g, "streams", 0)
+    # What is attended to must matter, else greedy texts go round in circles.
+    means = {"post_attention_layernorm": 2.0, "post_feedforward_layernorm": 0.7} if streams else {"post_attention_layernorm": 1.5}
 
     def put(name, w):
         out[name + ".weight"] = w
@@ -212,38 +202,44 @@ def weights_of(case, s, vocabulary, generator):
         put("model.embed_tokens_per_layer", normal(g.input_vocabulary, s.layers * g.inputs, std=0.5))
         put("model.per_layer_model_projection", matrix(s.layers * g.inputs, m))
         put("model.per_layer_projection_norm", norm(g.inputs))
+    for i in range(streams - 1):
+        put(f"model.altup_projections.{i}", matrix(m, m, 1.5))
+        put(f"model.altup_unembed_projections.{i}", matrix(m, m, 1.5))
     for i in range(s.layers):
-        p = f"model.layers.{i}."
-        width, kv_heads = g.heads[i]
+        p, (width, kv_heads) = f"model.layers.{i}.", g.heads[i]
         for name in ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"):
-            # What is attended to must matter, else greedy texts go round in circles.
-            put(p + name, norm(m, 1.5 if name == "post_attention_layernorm" else 1.0))
-        parts = {"q_proj": s.heads * width, "k_proj": kv_heads * width, "v_proj": kv_heads * width}
-        sharp = 1.2 * width**-0.25  # scores spread over about 1.5
-        put(p + "self_attn.q_norm", norm(width, sharp))
-        if g.sources[i] is None:
-            put(p + "self_attn.k_norm", norm(width, sharp))
-        if g.sources[i] is not None or g.same_values and not s.sliding[i]:
-            del parts["v_proj"]
-        if g.sources[i] is not None:
-            del parts["k_proj"]
-        for name, rows in parts.items():
-            put(p + "self_attn." + name, matrix(rows, m))
+            put(p + name, norm(m, means.get(name, 1.0)))
+        own = streams or g.sources[i] is None  # gemma3n's files have what is not read
+        names = ["q_proj"] + ["k_proj"] * bool(own) + ["v_proj"] * bool(own and not (g.same_values and not s.sliding[i]))
+        for name in ("q_norm", "k_norm") if own else ("q_norm",):
+            put(p + "self_attn." + name, norm(width, 1.2 * width**-0.25))  # scores spread over about 1.5
+        for name in [*names, "o_proj"]:
+            rows = (s.heads if name == "q_proj" else kv_heads) * width
+            rows, columns = (m, s.heads * width) if name == "o_proj" else (rows, m)
+            put(p + "self_attn." + name, matrix(rows, columns))
             if c.get("attention_bias"):
                 out[p + f"self_attn.{name}.bias"] = normal(rows, std=0.5)
-        put(p + "self_attn.o_proj", matrix(m, s.heads * width))
-        if c.get("attention_bias"):
-            out[p + "self_attn.o_proj.bias"] = normal(m, std=0.5)
-        f = c["intermediate_size"] * (2 if g.double[i] else 1)
+        f = g.mlp_widths[i]
         # Gates around -2, where tanh and erf GELU part: see make_architectures.
         put(p + "mlp.gate_proj", matrix(f, m, 1.2) - 1.5 / m * shared)
         put(p + "mlp.up_proj", matrix(f, m, 1.5))
         put(p + "mlp.down_proj", matrix(m, f))
-        out[p + "layer_scalar"] = 0.8 + 0.4 * torch.rand(1, generator=generator)
+        if not streams:
+            out[p + "layer_scalar"] = 0.8 + 0.4 * torch.rand(1, generator=generator)
         if g.inputs:
             put(p + "per_layer_input_gate", matrix(g.inputs, m, 1.2) + 1.5 / m * shared)
             put(p + "per_layer_projection", matrix(m, g.inputs))
-            put(p + "post_per_layer_input_norm", norm(m))
+            put(p + "post_per_layer_input_norm", norm(m, 0.3 if streams else 1.0))
+        if streams:
+            put(p + "laurel.linear_left", matrix(g.rank, m, 1.5))
+            put(p + "laurel.linear_right", matrix(m, g.rank))
+            put(p + "laurel.post_laurel_norm", norm(m, 0.7))
+            # Routers read numbers of the size of 1 / M.
+            put(p + "altup.modality_router", normal(streams, m, std=0.8 * m**0.5))
+            put(p + "altup.router_norm", norm(m))
+            put(p + "altup.prediction_coefs", normal(streams**2, streams, std=0.08))
+            put(p + "altup.correction_coefs", normal(streams, streams, std=0.1))
+            out[p + "altup.correct_output_scale"] = norm(m)
         if g.experts:
             e, width = g.experts, c["moe_intermediate_size"]
             for name in ("post_feedforward_layernorm_1", "post_feedforward_layernorm_2", "pre_feedforward_layernorm_2"):

@@ -8,47 +8,36 @@ in the model of the same type. Every mistake below must move a log-probability o
 """
 
 import json
-import pathlib
 import shutil
 
 import torch
 import transformers64
-from make_llama import NEW_TOKENS, compact, difference
-from safetensors.torch import load_file, save_file
+from golden_files import GOLDENS, save_checkpoint, text_of_runs
+from make_llama import NEW_TOKENS, difference
+from safetensors.torch import load_file
 
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
 import reference
 
-GOLDENS = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens"
 OUT = GOLDENS / "attention"
 LENGTH = 300
 
+LAYERS = "architectures/qwen3-layer-types"  # with and without a window of 64
+LOG_N = {"mode": "constant", "trained_length": 48}
 CASES = {
-    # Layers with and without a window of 64.
-    "full-layers-only": ("architectures/qwen3-layer-types", {"focal_attention": {"mode": "full_layers_only", "temperature": 0.5}}),
-    "log-n-constant": (
-        "architectures/qwen3-layer-types",
-        {"focal_attention": {"mode": "constant", "temperature": 0.8}, "log_n_attention": {"mode": "constant", "trained_length": 48}},
-    ),
+    "full-layers-only": (LAYERS, {"focal_attention": {"mode": "full_layers_only", "temperature": 0.5}}),
+    "log-n-constant": (LAYERS, {"focal_attention": {"mode": "constant", "temperature": 0.8}, "log_n_attention": LOG_N}),
     "log-n-learned": ("llama/focal-constant", {"focal_attention": None, "log_n_attention": {"mode": "learned"}}),
-    "sink-learned": (
-        "architectures/qwen3-layer-types",
-        {"focal_attention": {"mode": "constant", "temperature": 0.5}, "attention_sink": {"mode": "learned"}},
-    ),
+    "sink-learned": (LAYERS, {"focal_attention": {"mode": "constant", "temperature": 0.5}, "attention_sink": {"mode": "learned"}}),
     "sink-zero": ("llama/focal-constant", {"focal_attention": None, "attention_sink": {"mode": "constant", "logit": 0}}),
-    "score-cap": ("architectures/qwen3-layer-types", {"score_soft_cap": {"cap": 2}}),
+    "score-cap": (LAYERS, {"score_soft_cap": {"cap": 2}}),
     # A cap of its own, and all at once.
-    "sink-capped": (
-        "architectures/gemma2-newer",
-        {
-            "focal_attention": {"mode": "full_layers_only", "temperature": 0.5},
-            "log_n_attention": {"mode": "constant", "trained_length": 48},
-            "score_soft_cap": {"cap": 1.5},
-            "attention_sink": {"mode": "constant", "logit": 2.5},
-        },
-    ),
-}
+    "sink-capped": ("architectures/gemma2-newer", {
+        "focal_attention": {"mode": "full_layers_only", "temperature": 0.5}, "log_n_attention": LOG_N, "score_soft_cap": {"cap": 1.5},
+        "attention_sink": {"mode": "constant", "logit": 2.5},
+    }),
+}  # fmt: skip
 GPT_OSS = {"sink-learned", "sink-zero"}
 AGREEMENT = 1e-10
 MISTAKES = [
@@ -61,9 +50,7 @@ MISTAKES = [
 
 
 def write_checkpoint(directory, base, keys, generator):
-    directory.mkdir(parents=True)
     config = {k: v for k, v in (json.loads((GOLDENS / base / "config.json").read_text()) | keys).items() if v is not None}
-    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     weights = load_file(GOLDENS / base / "model.safetensors")
     if keys.get("log_n_attention", {}).get("mode") == "learned":
         for layer in range(config["num_hidden_layers"]):
@@ -72,7 +59,7 @@ def write_checkpoint(directory, base, keys, generator):
     if keys.get("attention_sink", {}).get("mode") == "learned":
         for layer in range(config["num_hidden_layers"]):
             weights[f"model.layers.{layer}.self_attn.sinks"] = 1.5 * torch.randn(config["num_attention_heads"], generator=generator)
-    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(directory, config, weights)
     return config["vocab_size"]
 
 
@@ -121,7 +108,7 @@ def main():
             print(f"{name:20} GPT-OSS's attention in transformers agrees to {apart:.1e}")
             oracle = "transformers in float64"
         run = {"oracle": oracle, "focal_temperature": None, "token_ids": ids} | result | spread
-        (directory / "golden.json").write_text(compact([run]))
+        (directory / "golden.json").write_text(text_of_runs([run]))
         print(f"{name:20} f32 differs by {run['float32_difference']:.1e}, smallest gap {min(run['continuation_gaps']):.1e}")
         for mistake in MISTAKES:
             table[mistake][name] = difference(result, reference.run(directory, ids, NEW_TOKENS, mistakes=(mistake,)))[0]

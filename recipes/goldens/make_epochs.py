@@ -19,9 +19,7 @@ OUT = pathlib.Path(__file__).parents[2] / "tests/testdata/goldens/epochs/golden.
 
 
 def published(n, c, k):
-    if n - c < k:
-        return 1.0
-    return 1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1))
+    return 1.0 if n - c < k else 1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1))
 
 
 def exact(n, c, k):

@@ -10,27 +10,26 @@ is alone. A seed is taken when no token's k-th and (k+1)-th group are close and 
 import dataclasses
 import json
 import pathlib
-import shutil
 import sys
-import zlib
 
 import torch
-from safetensors.torch import save_file
 
 import focus_reference
 import reference
 import transformers64
 from cases import NEW_TOKENS, VOCAB, config_of
 from focus_cases import FOCUS_CASES
+from golden_files import GOLDENS, first_clear, save_checkpoint, text_of_runs
 from make_architectures import weights_of
 from shapes import Shape
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "tests/testdata/goldens/focus"
+OUT = GOLDENS / "focus"
 AGREEMENT = 1e-10
 MARGIN_MIN = 3e-3  # of S / temperature + b; the engine's tests may rely on 1e-3
 GAP_MIN = 1e-3
 VISIBLE_MAX = 0.95  # pairs visible in the first run: a layer that sees everything shows nothing
+# Ten digits are more than any bound requires.
 SHORT_DIGITS = ("_probs", "_gaps", "_biases", "_share", "_visible", "_difference", "_rms", "_margin")
 
 
@@ -57,8 +56,6 @@ def focus_weights(case, config, generator):
 
 
 def write_checkpoint(directory, case, generator):
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
     base = case["base"]
     config = config_of(base) | {"focus_attention": case["focus"]}
     weights = weights_of(base, generator)
@@ -74,9 +71,7 @@ def write_checkpoint(directory, case, generator):
     stored = base["stored"] if isinstance(base["stored"], tuple) else (base["stored"],) * 2
     matrices, vectors = (getattr(torch, name) for name in stored)
     weights = {k: v.to(matrices if v.dim() == 2 else vectors) for k, v in weights.items()}
-    weights |= focus_weights(case, config, generator)
-    save_file({k: v.contiguous() for k, v in weights.items()}, directory / "model.safetensors", metadata={"format": "pt"})
-    (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    save_checkpoint(directory, config, weights | focus_weights(case, config, generator))
 
 
 def prompt_of(case, length, generator):
@@ -168,37 +163,16 @@ def make(case, seed):
     return runs, worst
 
 
-def compact(runs):
-    """JSON with one key a line; ten digits are more than any bound requires."""
-
-    def short(v):
-        if isinstance(v, list):
-            return [short(x) for x in v]
-        return None if v is None else float(f"{v:.10g}")
-
-    body = []
-    for run in runs:
-        lines = [f"    {json.dumps(k)}: {json.dumps(short(v) if k.endswith(SHORT_DIGITS) else v)}" for k, v in run.items()]
-        body.append("  {\n" + ",\n".join(lines) + "\n  }")
-    return '{"runs": [\n' + ",\n".join(body) + "\n]}\n"
-
-
 def main(names):
     for case in FOCUS_CASES:
         if names and case["name"] not in names:
             continue
-        first = zlib.crc32(("focus " + case["name"]).encode()) % 100000 * 1000
-        for seed in range(first, first + 400):
-            runs, worst = make(case, seed)
-            if runs:
-                break
-        else:
-            raise SystemExit(f"{case['name']}: no seed gave clear groups and greedy texts")
-        (OUT / case["name"] / "golden.json").write_text(compact(runs))
+        seed, runs, worst = first_clear("focus " + case["name"], lambda seed: make(case, seed), "groups and greedy texts")
+        (OUT / case["name"] / "golden.json").write_text(text_of_runs(runs, 10, SHORT_DIGITS))
         size = sum(f.stat().st_size for f in (OUT / case["name"]).iterdir())
         margins = [r["group_margin"] for r in runs if r["group_margin"] is not None]
         print(
-            f"{case['name']:22} {size // 1024:4} KB  seed +{seed - first}  agree to {worst:.1e}  f32 {max(r['float32_difference'] for r in runs):.1e}"
+            f"{case['name']:22} {size // 1024:4} KB  seed +{seed}  agree to {worst:.1e}  f32 {max(r['float32_difference'] for r in runs):.1e}"
             f"  smallest group margin {min(margins):.1e}  ties {max(r['group_ties'] for r in runs)}"
             f"  greedy gap {min(min(r['continuation_gaps']) for r in runs):.1e}  pairs {min(min(r['pairs_visible']) for r in runs):.2f}"
             f"  share {max(max(r['largest_group_share']) for r in runs):.2f}",

@@ -73,7 +73,7 @@ def ruler_rows(count, kind):
     return rows
 
 
-def passages(count, titled=True):
+def passages(count):
     return [{"id": str(rng.randint(1, 10**6)), "title": rng.choice(PLACES), "text": text(2)} for _ in range(count)]
 
 
@@ -255,9 +255,7 @@ def data_files():
     files.update(infbench())
     files.update(multi_lexsum())
     files.update(alce())
-    for kind in ("asqa", "qampari"):
-        files[f"prompts/{kind}_revised.json"] = prompt_file(kind)
-    return files
+    return files | {f"prompts/{kind}_revised.json": prompt_file(kind) for kind in ("asqa", "qampari")}
 
 
 def expand(value):
@@ -334,8 +332,7 @@ def rewrite(source):
     for (row, column), (end_row, end_column), new in reversed(edits):
         assert row == end_row, "a text of several lines"
         line = lines[row - 1]
-        prefix, old, rest = line.encode()[:0].decode(), line[column:end_column], line[end_column:]
-        lines[row - 1] = line[:column] + new + rest
+        lines[row - 1] = line[:column] + new + line[end_column:]
     return "\n".join(lines), '"""Literals in the places of upstream\'s, for tests."""\n' + "\n".join(stand_in) + "\n"
 
 
@@ -383,9 +380,7 @@ def run_upstream(source, root, utils, model_tokenizer, length_tokenizer):
     sys.modules["utils"] = utils
     exec(compile(source, "data.py", "exec"), module.__dict__)
     original = datasets.load_dataset
-    load = hub_from_files(original, root)
-    module.load_dataset = load
-    datasets.load_dataset = load
+    module.load_dataset = datasets.load_dataset = hub_from_files(original, root)
     module.AutoTokenizer = types.SimpleNamespace(from_pretrained=lambda name: length_tokenizer)
     datasets.disable_caching()
     datasets.disable_progress_bars()
@@ -423,8 +418,7 @@ def ids_digest(ids):
 def outputs(item, i):
     """What an invented model wrote."""
     answer = item["answer"] if "answer" in item and item["answer"] is not None else "x"
-    flat = answer if isinstance(answer, str) else answer[-1] if isinstance(answer[-1], str) else answer[-1][0]
-    flat = flat[:300]
+    flat = (answer if isinstance(answer, str) else answer[-1] if isinstance(answer[-1], str) else answer[-1][0])[:300]
     return [f" {flat}\nmore", f" I say {flat.upper()}, or not.\nAnswer: {flat}", " none of it [1][2], kettle, the keeper."][i % 3]
 
 
@@ -448,9 +442,8 @@ def length_tokenizer_file():
     trained = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     trained.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     specials = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)]
-    sample = random.Random(1)
     global rng
-    keep, rng = rng, sample
+    keep, rng = rng, random.Random(1)
     corpus = [text(40).replace("東", "").replace("村", "") for _ in range(30)]
     rng = keep
     trained.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=420, special_tokens=specials, show_progress=False, max_token_length=3))

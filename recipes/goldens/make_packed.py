@@ -10,6 +10,7 @@ checkpoint with these values.
     python recipes/goldens mutation_test packed       (writes its mutation_test.txt)
 """
 
+import functools
 import hashlib
 import json
 import pathlib
@@ -21,10 +22,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import make_architectures
+from golden_files import GOLDENS, first_clear, save_checkpoint
 from cases import case, config_of, moe, rms
 from packed_schemes import SCHEMES
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/packed"
+OUT = GOLDENS / "packed"
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 NAMES = {BF16: "bfloat16", F16: "float16", F32: "float32"}
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -112,10 +114,6 @@ def digest(tensor):
     return hashlib.sha256(tensor.contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
-def is_packed(name, w):
-    return w.dim() == 2 and name.removesuffix(".weight").endswith(PROJECTIONS)
-
-
 def write(entry, generator, plain, directory=None):
     """Writes the packed checkpoint and the plain one of its values; beside a golden also their digests."""
     pack, values, oracle = SCHEMES[entry["scheme"]]
@@ -124,7 +122,7 @@ def write(entry, generator, plain, directory=None):
     stored, exact = {}, {}
     for name, w in make_architectures.weights_of(entry["case"], generator).items():
         w = w.to(dtype)
-        if not is_packed(name, w):
+        if w.dim() != 2 or not name.removesuffix(".weight").endswith(PROJECTIONS):
             stored[name] = exact[name] = w.contiguous()
             continue
         tensors = pack(w.float(), options)
@@ -136,11 +134,8 @@ def write(entry, generator, plain, directory=None):
         stored |= {name.removesuffix(".weight") + suffix: t.clone().contiguous() for suffix, t in tensors.items()}
     is_base, directory = directory is not None, directory or OUT / entry["case"]["name"]
     config = config_of(entry["case"]) | {"torch_dtype": NAMES[dtype]}
-    for where, tensors, c in ((directory, stored, config | {"quantization_config": entry["config"]}), (plain, exact, config)):
-        shutil.rmtree(where, ignore_errors=True)
-        where.mkdir(parents=True)
-        (where / "config.json").write_text(json.dumps(c, indent=2) + "\n")
-        save_file(tensors, where / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(directory, config | {"quantization_config": entry["config"]}, stored)
+    save_checkpoint(plain, config, exact)
     if is_base:
         return directory
     digests = {name: digest(w) for name, w in sorted(exact.items()) if name not in stored or stored[name].dtype != w.dtype}
@@ -150,19 +145,15 @@ def write(entry, generator, plain, directory=None):
 
 def golden(name, directory, make_checkpoint):
     """The runs of make_architectures.py, of the plain checkpoint that `make_checkpoint(generator, plain)` writes."""
-    first = zlib.crc32(name.encode()) % 100000 * 1000
     with tempfile.TemporaryDirectory() as scratch:
         make_architectures.OUT = pathlib.Path(scratch)
         make_architectures.write_checkpoint = lambda plain, _, generator: make_checkpoint(generator, plain)
-        for seed in range(first, first + 400):
-            runs, worst = make_architectures.make(case("llama", name, rms()), seed)
-            if runs:
-                break
+        seed, runs, worst = first_clear(name, lambda seed: make_architectures.make(case("llama", name, rms()), seed))
     (directory / "golden.json").write_text(make_architectures.compact(runs))
-    print(f"{name:16} seed +{seed - first}  agree to {worst:.1e}", flush=True)
+    print(f"{name:16} seed +{seed}  agree to {worst:.1e}", flush=True)
 
 
-def make_adapter(name, generator, plain, base_case, options, edit=lambda model: None):
+def make_adapter(name, base_case, options, generator, plain):
     """A base, an adapter by PEFT, and the merged values of PEFT in float64, rounded to float32."""
     import peft
     from transformers import AutoModelForCausalLM
@@ -174,8 +165,9 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
         write(base_case, generator, plain, base)
         weights, unpacked = load_file(plain / "model.safetensors"), plain
     else:
-        weights, unpacked = save_base(base, base_case, generator), base
-    config = (unpacked / "config.json").read_text()
+        weights, unpacked = {k: v.to(BF16).contiguous() for k, v in make_architectures.weights_of(base_case, generator).items()}, base
+        save_checkpoint(base, config_of(base_case), weights)
+    config = json.loads((unpacked / "config.json").read_text())
     model = AutoModelForCausalLM.from_pretrained(unpacked, dtype=torch.float64)
     model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
     with torch.no_grad():
@@ -186,8 +178,7 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
                 p.add_((torch.randn(p.shape, generator=generator) * 0.1)).copy_(p.float())
     adapter = directory / "adapter"
     model.save_pretrained(adapter)
-    for junk in ("README.md",):
-        (adapter / junk).unlink(missing_ok=True)
+    (adapter / "README.md").unlink(missing_ok=True)
     settings = json.loads((adapter / "adapter_config.json").read_text()) | {"base_model_name_or_path": "base"}
     (adapter / "adapter_config.json").write_text(json.dumps(settings, indent=2) + "\n")
     tensors = {k: v.float().contiguous() for k, v in load_file(adapter / "adapter_model.safetensors").items()}
@@ -196,19 +187,8 @@ def make_adapter(name, generator, plain, base_case, options, edit=lambda model: 
     changed = {k: v.float() for k, v in merged.items() if k not in weights or not torch.equal(v, weights[k].double())}
     assert changed
     (directory / "values.json").write_text(json.dumps({"type": "f32", "sha256": {k: digest(v) for k, v in sorted(changed.items())}}, indent=1) + "\n")
-    shutil.rmtree(plain, ignore_errors=True)
-    plain.mkdir(parents=True)
-    (plain / "config.json").write_text(config)
-    save_file(weights | changed, plain / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(plain, config, weights | changed)
     return directory
-
-
-def save_base(where, base_case, generator):
-    where.mkdir(parents=True)
-    (where / "config.json").write_text(json.dumps(config_of(base_case), indent=2) + "\n")
-    weights = {k: v.to(BF16).contiguous() for k, v in make_architectures.weights_of(base_case, generator).items()}
-    save_file(weights, where / "model.safetensors", metadata={"format": "pt"})
-    return weights
 
 
 GPT2_KEYS = dict(
@@ -228,19 +208,11 @@ ADAPTERS = {
 
 
 def main(names):
-    for entry in CASES:
-        name = entry["case"]["name"]
+    rows = [(entry["case"]["name"], entry["golden"], functools.partial(write, entry)) for entry in CASES]
+    rows += [(name, is_golden, functools.partial(make_adapter, name, *made)) for name, (*made, is_golden) in ADAPTERS.items()]
+    for name, is_golden, make in rows:
         if names and name not in names:
             continue
-        if entry["golden"]:
-            golden(name, OUT / name, lambda generator, plain: write(entry, generator, plain))
-        else:
-            with tempfile.TemporaryDirectory() as scratch:
-                write(entry, torch.Generator().manual_seed(zlib.crc32(name.encode())), pathlib.Path(scratch) / "plain")
-    for name, (base, options, is_golden) in ADAPTERS.items():
-        if names and name not in names:
-            continue
-        make = lambda generator, plain: make_adapter(name, generator, plain, base, options)
         if is_golden:
             golden(name, OUT / name, make)
         else:

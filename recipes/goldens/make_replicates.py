@@ -34,10 +34,6 @@ def rest_variance(values, contexts):
     return ((sums.ravel() - fitted) ** 2).sum() / n**2 * sums.size / ((seeds - 1) * (len(names) - 1))
 
 
-def variance_of_mean(x):
-    return np.var(x, ddof=1) / len(x)
-
-
 def division_p(a, b):
     """Every way to divide the values into groups of these sizes."""
     both, n = np.concatenate([a, b]), len(a)
@@ -95,7 +91,7 @@ def replicates():
         row = {"contexts": contexts, "groups": [[[v.tolist() for v in run] for run in runs] for runs in groups],
                "is_over_seeds": min(group_seeds) > 1, "difference": float(difference)}  # fmt: skip
         if row["is_over_seeds"]:
-            of_seeds = [variance_of_mean(m) for m in means]
+            of_seeds = [np.var(m, ddof=1) / len(m) for m in means]
             rest = sum(rest_variance(np.array([run[t] for run in runs]), contexts[t]) / tasks**2 for runs in groups for t in range(tasks))
             variance = max(sum(of_seeds), of_contexts, sum(of_seeds) + of_contexts - rest)
             quantile = lambda d: stats.t.ppf(0.975, d)

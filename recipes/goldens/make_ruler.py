@@ -138,10 +138,7 @@ def make_data():
     prose = [sentence(draw, words) for _ in range(170)]
     essay = "".join(s + draw.choice([" ", " ", " ", "\n", "\n\n", "  ", "\u00a0 "]) for s in prose)
     (DATA / JSON / "PaulGrahamEssays.json").write_text(json.dumps({"text": essay}))
-
-    def paragraph(low, high):
-        return " ".join(sentence(draw, words) for _ in range(draw.randint(low, high)))
-
+    paragraph = lambda low, high: " ".join(sentence(draw, words) for _ in range(draw.randint(low, high)))
     articles = []
     for title in range(7):
         paragraphs = []

@@ -14,21 +14,13 @@ import torch
 import transformers
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/testdata/goldens/sampling.json"
-SETTINGS = [
-    {},
-    {"top_k": 1},
-    {"top_k": 5},
-    {"top_k": 1000},
-    {"top_p": 0.9},
-    {"top_p": 0.35},
-    {"min_p": 0.1},
-    {"min_p": 1.0},
-    {"top_k": 12, "top_p": 0.8},
-    {"top_k": 8, "min_p": 0.3},
-    {"top_p": 0.8, "min_p": 0.25},
-    {"top_k": 20, "top_p": 0.95, "min_p": 0.05},
-    {"top_k": 6, "top_p": 0.6, "min_p": 0.5},
-]
+OFF = {"top_k": 0, "top_p": 1.0, "min_p": None}
+# Of each of these; where it is off, it is not named in the file.
+ROWS = [
+    (0, 1.0, None), (1, 1.0, None), (5, 1.0, None), (1000, 1.0, None), (0, 0.9, None), (0, 0.35, None), (0, 1.0, 0.1), (0, 1.0, 1.0),
+    (12, 0.8, None), (8, 1.0, 0.3), (0, 0.8, 0.25), (20, 0.95, 0.05), (6, 0.6, 0.5),
+]  # fmt: skip
+SETTINGS = [{name: value for (name, off), value in zip(OFF.items(), row) if value != off} for row in ROWS]
 
 
 def rows() -> list[list[float]]:
@@ -46,8 +38,7 @@ def main() -> None:
     for logits in rows():
         for temperature in (1.0, 0.6):
             for setting in SETTINGS:
-                wanted = {"top_k": 0, "top_p": 1.0, "min_p": None} | setting
-                generation = transformers.GenerationConfig(do_sample=True, temperature=temperature, **wanted)
+                generation = transformers.GenerationConfig(do_sample=True, temperature=temperature, **OFF | setting)
                 warpers = model._get_logits_processor(
                     generation_config=generation, input_ids_seq_length=1, encoder_input_ids=None, prefix_allowed_tokens_fn=None,
                     logits_processor=transformers.LogitsProcessorList(), device="cpu")  # fmt: skip
@@ -65,4 +56,5 @@ def main() -> None:
     print(f"{len(cases)} cases, {OUT.stat().st_size} bytes")
 
 
-main()
+if __name__ == "__main__":
+    main()

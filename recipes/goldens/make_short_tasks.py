@@ -14,7 +14,6 @@ Rows are the invented ones, or those of --data: TASK.jsonl and, for demonstratio
     python recipes/goldens/make_short_tasks.py --model=models/baseline --files=DIR --shots=2 --db=results.db
 """
 
-import argparse
 import hashlib
 import json
 import math
@@ -25,6 +24,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from flags import MAYBE_PATH, parse  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "eval_tasks/testdata/short_tasks.json"
@@ -259,17 +261,8 @@ def compare(folder, model, db, shots):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--files", type=pathlib.Path)
-    parser.add_argument("--data", type=pathlib.Path)
-    parser.add_argument("--model")
-    parser.add_argument("--no-beginning", action="store_true", help="ask the model without a token at the beginning")
-    parser.add_argument("--db")
-    parser.add_argument("--shots", type=int, default=0)
-    parser.add_argument("--programs", type=pathlib.Path)
-    parser.add_argument("--rows", type=int, default=8)
-    parser.add_argument("--tasks")
-    arguments = parser.parse_args()
+    no_beginning = dict(action="store_true", help="ask the model without a token at the beginning")
+    arguments = parse(None, files=MAYBE_PATH, data=MAYBE_PATH, model="", no_beginning=no_beginning, db="", shots=0, programs=MAYBE_PATH, rows=8, tasks="")
     if arguments.tasks:
         TASKS[:] = [task for task in TASKS if task[0] in arguments.tasks.split(",")]
     if arguments.no_beginning:

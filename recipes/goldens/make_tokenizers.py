@@ -72,7 +72,7 @@ def golden(tokenizer, texts):
     }
 
 
-def make():
+def main():
     OUT.mkdir(parents=True, exist_ok=True)
     texts = tokenizer_texts.texts()
     lines = ",\n".join(dump(t) for t in texts)
@@ -203,4 +203,4 @@ def mutation_test():
 
 
 if __name__ == "__main__":
-    mutation_test() if sys.argv[1:] == ["mutation_test"] else make()
+    mutation_test() if sys.argv[1:] == ["mutation_test"] else main()

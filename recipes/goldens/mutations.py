@@ -94,8 +94,7 @@ def main(only):
             unseen.append(f"{mistake}: {found[0][0][0]:.1f}")
         blind = sum(best[0] < 1 for best, _ in found)
         lines.append(f"{mistake}: {len(found)} checkpoints" + (f", {blind} of them blind" if blind else ""))
-        for best, name in found:
-            lines.append(f"    {name:28} {best[1]:8.1e}  x f32 {best[0]:9.1f}  x bf16 {best[2]:7.2f}")
+        lines += [f"    {name:28} {best[1]:8.1e}  x f32 {best[0]:9.1f}  x bf16 {best[2]:7.2f}" for best, name in found]
     (OUT / "mutation_test.txt").write_text("\n".join(lines) + "\n")
     seen = sum(bool(found) for found in rows.values())
     pairs = [best for found in rows.values() for best, _ in found]

@@ -54,17 +54,14 @@ def pack_fp8(w, o):
 
 def values_fp8(t, o, mistakes=()):
     scales = t[o.get("name", ".weight_scale_inv")].float()
-    w = t[".weight"].float()
-    if "E5M2" in mistakes:
-        w = t[".weight"].view(torch.float8_e5m2).float()
+    w = t[".weight"].view(torch.float8_e5m2).float() if "E5M2" in mistakes else t[".weight"].float()
     if o.get("scales", "block") == "block":
         if "scales transposed" in mistakes:
             scales = scales.T if scales.shape[0] == scales.shape[1] else scales.T.reshape(scales.shape)
         size = o["block"]
         if "blocks by equal division" in mistakes:
             size = [math.ceil(n / s) for n, s in zip(w.shape, scales.shape)]
-        if "block sides swapped" in mistakes:
-            size = size[::-1]
+        size = size[::-1] if "block sides swapped" in mistakes else size
         scales = spread(scales, w.shape, size)
     if "divided by the scale" in mistakes:
         return w.double() / scales.double()
@@ -154,14 +151,11 @@ def values_gptq(t, o, mistakes=()):
     if add and "offset of each field" not in mistakes:
         words = words + (0x11111111 if bits == 4 else 0x01010101) & 0xFFFFFFFF
     z = unpack_words(words, bits, "zero points from the high end" in mistakes)
-    if add and "offset of each field" in mistakes:
-        z = z + 1
+    z = z + 1 if add and "offset of each field" in mistakes else z
     group_of = torch.arange(k) // (k if o["group"] == -1 else o["group"])
-    if ".g_idx" in t and "g_idx ignored" not in mistakes:
-        group_of = t[".g_idx"].long()
+    group_of = t[".g_idx"].long() if ".g_idx" in t and "g_idx ignored" not in mistakes else group_of
     s = t[".scales"].double()
-    if "zero points ignored" in mistakes:
-        z = torch.full_like(z, 2 ** (bits - 1))
+    z = torch.full_like(z, 2 ** (bits - 1)) if "zero points ignored" in mistakes else z
     return (s[group_of] * (q - z[group_of])).T
 
 
@@ -183,14 +177,11 @@ def values_awq(t, o, mistakes=()):
         fields = unpack_words(words, 4).reshape(words.shape[0], -1, 8)
         if f"{name} in order" in mistakes:
             return fields.reshape(words.shape[0], -1)
-        inverse = [AWQ_ORDER.index(i) for i in range(8)]
-        if f"{name}: order inverted" in mistakes:
-            inverse = AWQ_ORDER
+        inverse = AWQ_ORDER if f"{name}: order inverted" in mistakes else [AWQ_ORDER.index(i) for i in range(8)]
         return fields[:, :, inverse].reshape(words.shape[0], -1)
 
     q, z = columns(t[".qweight"], "weights"), columns(t[".qzeros"], "zero points")
-    if "zero points plus one" in mistakes:
-        z = z + 1
+    z = z + 1 if "zero points plus one" in mistakes else z
     k = q.shape[0]
     group_of = torch.arange(k) // (k if o["group"] == -1 else o["group"])
     return (t[".scales"].double()[group_of] * (q - z[group_of])).T
@@ -255,8 +246,7 @@ def values_ct(t, o, mistakes=()):
         if ".weight_zero_point" in t:
             zeros = t[".weight_zero_point"]
     n, k = q.shape
-    if "zero points ignored" in mistakes:
-        zeros = torch.zeros(1)
+    zeros = torch.zeros(1) if "zero points ignored" in mistakes else zeros
     if "block_structure" in a:
         return q.double() * spread(scales, q.shape, a["block_structure"])
     if scales.dim() == 2 and scales.shape[1] > 1:

@@ -96,8 +96,7 @@ class Reference(states.States, feed_forward.FeedForward):
     def norm(self, x, name):
         eps = self.shape.eps * (100 if "norm eps" in self.mistakes else 1)
         weight = self.weights[name]
-        if self.shape.one_plus and "norm weight without the one" not in self.mistakes:
-            weight = 1 + weight
+        weight = 1 + weight if self.shape.one_plus and "norm weight without the one" not in self.mistakes else weight
         if self.shape.layer_norm and "RMS norm for layer norm" not in self.mistakes:
             mean = 0 if "layer norm without mean" in self.mistakes else x.mean(-1, keepdim=True)
             variance = (x - mean).pow(2).mean(-1, keepdim=True)
@@ -113,30 +112,25 @@ class Reference(states.States, feed_forward.FeedForward):
         visible = positions + 1
         if self.shape.windows[layer] is not None and "log n without the window" not in self.mistakes:
             visible = visible.clamp(max=self.shape.windows[layer])
-        if "log n of the position" in self.mistakes:
-            visible = visible - 1
+        visible = visible - 1 if "log n of the position" in self.mistakes else visible
         logs = visible.clamp(min=1).to(self.dtype).log()[None]
         if self.log_n["mode"] == "constant":
             length = 4096 if "no trained length" in self.mistakes else self.log_n["trained_length"]
             return logs / math.log(length)
         scales = self.weights[f"layers.{layer}.log_n_scale"].to(self.dtype)
-        if "first head's scale for all" in self.mistakes:
-            scales = scales[:1].expand(len(scales))
+        scales = scales[:1].expand(len(scales)) if "first head's scale for all" in self.mistakes else scales
         return scales[:, None] * logs
 
     def query_factors(self, positions):
         """What ministral3 multiplies queries with, by their position: [T]."""
         p = rope.parameters(self.config, False) if self.shape.kind == "ministral3" else {}
         beta, length = p.get("llama_4_scaling_beta") or 0.0, p.get("original_max_position_embeddings") or 1
-        if "no query scale" in self.mistakes:
-            beta = 0.0
+        beta = 0.0 if "no query scale" in self.mistakes else beta
         if "query scale of the longest context" in self.mistakes:
             length = self.config["max_position_embeddings"]
-        if "query scale counted from one" in self.mistakes:
-            positions = positions + 1
+        positions = positions + 1 if "query scale counted from one" in self.mistakes else positions
         steps = positions.to(self.dtype) / length
-        if "query scale without steps" not in self.mistakes:
-            steps = steps.floor()
+        steps = steps if "query scale without steps" in self.mistakes else steps.floor()
         if "query scale in base two" in self.mistakes:
             return 1 + beta * torch.log2(1 + steps)
         return 1 + beta * torch.log(1 + steps)
@@ -148,8 +142,7 @@ class Reference(states.States, feed_forward.FeedForward):
             root = math.sqrt(self.shape.head_width)
         if "no scale of scores by mscale" not in self.mistakes:
             root /= math.sqrt(self.shape.score_factor) if "scores scaled by mscale once" in self.mistakes else self.shape.score_factor
-        if "attention scale from the head width" in self.mistakes:
-            root = math.sqrt(self.shape.head_width)
+        root = math.sqrt(self.shape.head_width) if "attention scale from the head width" in self.mistakes else root
         if self.shape.by_layer and "no attention scale by layer" not in self.mistakes:
             root *= layer + 1
         constant = self.focal.get("mode") == "constant"
@@ -158,8 +151,7 @@ class Reference(states.States, feed_forward.FeedForward):
         if constant and "no temperature" not in self.mistakes:
             t = self.focal["temperature"]
             t = t[layer] if isinstance(t, list) else t
-            if "temperature squared" in self.mistakes:
-                t = t * t
+            t = t * t if "temperature squared" in self.mistakes else t
             return torch.full((rows,), root * t, dtype=self.dtype)
         if self.focal.get("mode") != "learned" or "no temperature" in self.mistakes:
             return torch.full((rows,), root, dtype=self.dtype)
@@ -176,11 +168,9 @@ class Reference(states.States, feed_forward.FeedForward):
             if "begin token left out of the mean" in self.mistakes:
                 everything = torch.cat([torch.zeros(1, dtype=self.dtype), everything[1:]])
             count = torch.arange(1, len(everything) + 1, dtype=self.dtype)
-            if "begin token left out of the mean" in self.mistakes:
-                count = (count - 1).clamp(min=1)
+            count = (count - 1).clamp(min=1) if "begin token left out of the mean" in self.mistakes else count
             running = everything.cumsum(0) / count
-            if "tau off by one position" in self.mistakes:
-                running = torch.cat([running[:1], running[:-1]])
+            running = torch.cat([running[:1], running[:-1]]) if "tau off by one position" in self.mistakes else running
             mean = running[-rows:]
             if kind == "sequence" and "sequence taken as causal" not in self.mistakes:
                 mean = mean[-1:].expand(rows)
@@ -191,9 +181,7 @@ class Reference(states.States, feed_forward.FeedForward):
     def attention(self, h, layer, positions):
         s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
         table = self.tables[s.sliding[layer]] if s.rotated[layer] else None
-
-        def split(x, n):
-            return x.view(rows, n, s.head_width).transpose(0, 1)
+        split = lambda x, n: x.view(rows, n, s.head_width).transpose(0, 1)
 
         def normed(x, n, what):
             if s.head_norm is None or "no q/k norm" in self.mistakes:
@@ -231,8 +219,7 @@ class Reference(states.States, feed_forward.FeedForward):
                 q, k = self.clipped(q), self.clipped(k)
             if table is not None:
                 q = rope.rotate(q, table, positions, self.mistakes, s.neighbours)
-                if "rope scale on queries alone" in self.mistakes:
-                    table = rope.Table(table.frequency, 1.0)
+                table = rope.Table(table.frequency, 1.0) if "rope scale on queries alone" in self.mistakes else table
                 k = rope.rotate(k, table, positions, self.mistakes, s.neighbours)
         return self.attend(h, layer, positions, q, k, v, gate)
 
@@ -258,8 +245,7 @@ class Reference(states.States, feed_forward.FeedForward):
         if "values before keys in a latent's product" in self.mistakes:
             v, k = kv.split([s.value_width, s.unrotated], -1)
         q_turned = rope.rotate(q_turned, table, positions, self.mistakes, s.neighbours)
-        if "rope scale on queries alone" in self.mistakes:
-            table = rope.Table(table.frequency, 1.0)
+        table = rope.Table(table.frequency, 1.0) if "rope scale on queries alone" in self.mistakes else table
         # An operand of the product of keys and values.
         turned = rope.rotate(self.operand(turned)[None], table, positions, self.mistakes, s.neighbours).expand(s.heads, -1, -1)
         if "rotated dimensions of the first head's key alone" in self.mistakes:
@@ -291,13 +277,11 @@ class Reference(states.States, feed_forward.FeedForward):
         if s.windows[layer] is not None:
             hidden = hidden | (key <= positions[:, None] - s.windows[layer])
         cap = self.score_cap() if "no score cap" not in self.mistakes else None
-        if "logit cap on scores" in self.mistakes:
-            cap = s.logit_cap
+        cap = s.logit_cap if "logit cap on scores" in self.mistakes else cap
         if cap and "score cap after the mask" in self.mistakes:
             logits = logits.masked_fill(hidden, -1e30)
             hidden = torch.zeros_like(hidden)
-        if cap and "cap before the temperature" not in self.mistakes:
-            logits = cap * torch.tanh(logits / cap)
+        logits = cap * torch.tanh(logits / cap) if cap and "cap before the temperature" not in self.mistakes else logits
         logits = self.group_masked(logits.masked_fill(hidden, -math.inf), h, layer, positions)
         sinks = self.sinks(layer, divisors)
         if sinks is not None:
@@ -328,8 +312,7 @@ class Reference(states.States, feed_forward.FeedForward):
             sinks = self.weights[f"layers.{layer}.sinks"].to(self.dtype)
         else:
             sinks = torch.full((self.shape.heads,), self.sink["logit"], dtype=self.dtype)
-        if "first head's sink for all" in self.mistakes:
-            sinks = sinks[:1].expand(len(sinks))
+        sinks = sinks[:1].expand(len(sinks)) if "first head's sink for all" in self.mistakes else sinks
         if "sink counted twice" in self.mistakes:  # once in each of two splits of the keys
             sinks = sinks + math.log(2)
         if "no sink in window layers" in self.mistakes and self.shape.windows[layer] is not None:
@@ -337,19 +320,15 @@ class Reference(states.States, feed_forward.FeedForward):
         sinks = sinks[:, None, None].expand(-1, len(divisors), 1)
         if "sink divided by the temperature" in self.mistakes:
             sinks = sinks / (divisors * self.shape.base)[None, :, None]
-        if "sink scaled like a score" in self.mistakes:
-            sinks = sinks / divisors[None, :, None]
+        sinks = sinks / divisors[None, :, None] if "sink scaled like a score" in self.mistakes else sinks
         cap = self.score_cap()
-        if cap and "sink under the cap" in self.mistakes:
-            sinks = cap * torch.tanh(sinks / cap)
+        sinks = cap * torch.tanh(sinks / cap) if cap and "sink under the cap" in self.mistakes else sinks
         return sinks
 
     def score_cap(self):
         """The setting's, which takes the place of the architecture's."""
         own, setting = self.shape.score_cap, (self.config.get("score_soft_cap") or {}).get("cap")
-        if setting and "own cap before a set one" in self.mistakes:
-            return own
-        return setting or own
+        return own if setting and "own cap before a set one" in self.mistakes else setting or own
 
     def clipped(self, x):
         return x if self.shape.clip is None or "q, k and v not clamped" in self.mistakes else x.clamp(-self.shape.clip, self.shape.clip)
@@ -370,8 +349,7 @@ class Reference(states.States, feed_forward.FeedForward):
         rows = len(ids)
         positions = torch.arange(self.length, self.length + rows)
         x = w["embedding"][torch.tensor(ids)]
-        if "no embedding scale" not in self.mistakes:
-            x = x * s.embedding_scale
+        x = x if "no embedding scale" in self.mistakes else x * s.embedding_scale
         if "positions" in w and "no learned positions" not in self.mistakes:
             x = x + w["positions"][positions + (2 if "learned positions off by two" in self.mistakes else 0)]
         residual = 1.0 if "no residual multiplier" in self.mistakes else s.residual_scale
@@ -396,8 +374,7 @@ class Reference(states.States, feed_forward.FeedForward):
                 continue
             if s.both:
                 parts = [self.recurrent(h, layer), self.attention(h, layer, positions)]
-                if "no state beside attention" in self.mistakes:
-                    parts = parts[1:]
+                parts = parts[1:] if "no state beside attention" in self.mistakes else parts
                 y = sum(parts)
             else:
                 y = self.recurrent(h, layer) if s.recurrent[layer] else self.attention(h, layer, positions)
@@ -409,8 +386,7 @@ class Reference(states.States, feed_forward.FeedForward):
             if "sequential residual taken as parallel" in self.mistakes and s.kind in ("gpt_neox", "stablelm"):
                 parallel = True
             source = before if parallel else x
-            if s.one_norm or "one norm for both branches" in self.mistakes and s.parallel:
-                second = "input"
+            second = "input" if s.one_norm or "one norm for both branches" in self.mistakes and s.parallel else second
             self.stream_before_mlp = source
             y = self.feed_forward(self.norm(source, name + second) if pre else source, layer)
             if "post norm over the residual" in self.mistakes and post:
@@ -421,10 +397,8 @@ class Reference(states.States, feed_forward.FeedForward):
         head = w.get("head", w["embedding"])
         x = x if "no final norm" in self.mistakes else self.norm(x, "final_norm")
         logits = self.operand(x) @ head.T
-        if "head.bias" in w and "no head bias" not in self.mistakes:
-            logits = logits + w["head.bias"]
-        if "no logits scaling" not in self.mistakes:
-            logits = logits / s.logits_divisor
+        logits = logits + w["head.bias"] if "head.bias" in w and "no head bias" not in self.mistakes else logits
+        logits = logits if "no logits scaling" in self.mistakes else logits / s.logits_divisor
         if s.logit_cap and "no logit cap" not in self.mistakes:
             logits = s.logit_cap * torch.tanh(logits / s.logit_cap)
         return torch.log_softmax(logits, -1)
@@ -456,10 +430,7 @@ def same_experts(directory, ids):
 
 def rounding(directory, ids, exact, score=None, **options):
     """How far rounding alone moves log-probabilities: keys of a golden file. `score` is `run` below by default."""
-
-    def moved(form):
-        return flat((score or run)(directory, ids, 0, number_format=form, **options)) - flat(exact)
-
+    moved = lambda form: flat((score or run)(directory, ids, 0, number_format=form, **options)) - flat(exact)
     draws = torch.stack([moved(form) for form in BF16])
     return {
         "float32_difference": moved("f32").abs().max().item(),

@@ -13,20 +13,15 @@ def parameters(c, sliding):
     """One dictionary in the newer style, for full or for window layers."""
     kind = c["model_type"]
     newer = c.get("rope_parameters")
-    if kind in ("gemma3_text", "gemma3n_text"):
-        if newer:
-            return dict(newer["sliding_attention" if sliding else "full_attention"])
-        if sliding:
-            return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
-        return {"rope_theta": c.get("rope_theta", 1000000.0)} | (c.get("rope_scaling") or {})
     if kind == "gemma4_text":
         newer = newer or {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
                           "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
-        return dict(newer["sliding_attention" if sliding else "full_attention"])
-    if kind == "olmo3":
+    if kind in ("gemma3_text", "gemma3n_text", "gemma4_text", "olmo3"):
         if newer:
             return dict(newer["sliding_attention" if sliding else "full_attention"])
-        plain = {"rope_theta": c.get("rope_theta", 500000.0)}
+        if sliding and kind != "olmo3":
+            return {"rope_theta": c.get("rope_local_base_freq", 10000.0)}
+        plain = {"rope_theta": c.get("rope_theta", 500000.0 if kind == "olmo3" else 1000000.0)}
         return plain if sliding else plain | (c.get("rope_scaling") or {})
     out = dict(newer or c.get("rope_scaling") or {})
     default = {"smollm3": 2000000.0, "ernie4_5": 500000.0, "mixtral": 1000000.0, "lfm2": 1000000.0, "gpt_oss": 150000.0, "apertus": 12000000.0}.get(kind, 10000.0)
@@ -55,8 +50,7 @@ def depends_on_length(c):
 def table(c, shape, sliding, length, mistakes=()):
     if shape.kind == "gpt2":
         return None
-    if "one rope base for all layers" in mistakes:
-        sliding = False
+    sliding = False if "one rope base for all layers" in mistakes else sliding
     p = parameters(c, sliding)
     if "rope scaling on the window layers too" in mistakes and sliding:
         p |= {k: v for k, v in parameters(c, False).items() if k != "rope_theta"}
@@ -65,14 +59,11 @@ def table(c, shape, sliding, length, mistakes=()):
     theta = p["rope_theta"]
     if "rope theta" in mistakes:
         theta *= 1.1
-    if "rope theta of the other generation of keys" in mistakes:
-        theta = 10000.0
+    theta = 10000.0 if "rope theta of the other generation of keys" in mistakes else theta
     part, head_width = p.get("partial_rotary_factor", 1.0), shape.kind_width[sliding]
     if kind == "proportional":
         return proportional(p, part, theta, head_width, mistakes)
-    width = int(head_width * part)
-    if "whole head rotated" in mistakes:
-        width = head_width
+    width = head_width if "whole head rotated" in mistakes else int(head_width * part)
     denominator = head_width if "frequencies of the whole head" in mistakes else width
     exponent = torch.arange(0, width, 2, dtype=torch.float64) / denominator
     plain = theta**-exponent
@@ -85,9 +76,7 @@ def table(c, shape, sliding, length, mistakes=()):
         return Table(plain / factor, 1.0)
     maximum, original = c["max_position_embeddings"], p.get("original_max_position_embeddings")
     if kind == "dynamic":
-        length = max(length, maximum)
-        if "dynamic rope settled for the longest text" in mistakes:
-            length = maximum * factor
+        length = maximum * factor if "dynamic rope settled for the longest text" in mistakes else max(length, maximum)
         theta *= (factor * length / maximum - (factor - 1)) ** (width / (width - 2))
         return Table(theta**-exponent, 1.0)
     if kind == "llama3":
@@ -97,8 +86,7 @@ def table(c, shape, sliding, length, mistakes=()):
     assert kind in ("longrope", "su"), kind
     factor = factor or maximum / original
     long = length > original
-    if "long and short factors swapped" in mistakes:
-        long = not long
+    long = not long if "long and short factors swapped" in mistakes else long
     divisor = torch.tensor(p["long_factor" if long else "short_factor"], dtype=torch.float64)
     scale = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
     if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
@@ -111,8 +99,7 @@ def proportional(p, part, theta, head_width, mistakes):
     turning = head_width // 2 if "whole head rotated" in mistakes else int(part * head_width // 2)
     span = 2 * turning if "proportional rotation with the span of what turns" in mistakes else head_width
     frequency = theta ** (-torch.arange(0, 2 * turning, 2, dtype=torch.float64) / span)
-    if "no rope scaling" not in mistakes:
-        frequency = frequency / p.get("factor", 1.0)
+    frequency = frequency if "no rope scaling" in mistakes else frequency / p.get("factor", 1.0)
     if "proportional rotation pairs within what turns" in mistakes:
         return Table(frequency, 1.0)
     return Table(torch.cat([frequency, torch.zeros(head_width // 2 - turning, dtype=torch.float64)]), 1.0)
@@ -127,20 +114,14 @@ def llama3(p, plain, original, factor):
 
 
 def yarn(p, plain, theta, width, original, factor, mistakes):
-    def mscale(by):
-        return 1.0 if factor <= 1 else 0.1 * by * math.log(factor) + 1.0
-
+    mscale = lambda by: 1.0 if factor <= 1 else 0.1 * by * math.log(factor) + 1.0
     scale = mscale(1.0)
     if p.get("mscale") and p.get("mscale_all_dim") and "mscale ignored" not in mistakes:
         scale = mscale(p["mscale"]) / mscale(p["mscale_all_dim"])
     if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
         scale = p["attention_factor"]
-    if "no rope scale" in mistakes:
-        scale = 1.0
-
-    def dimension(rotations):
-        return width * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(theta))
-
+    scale = 1.0 if "no rope scale" in mistakes else scale
+    dimension = lambda rotations: width * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(theta))
     fast, slow = p.get("beta_fast") or 32, p.get("beta_slow") or 1
     if "betas ignored" in mistakes:
         fast, slow = 32, 1
@@ -154,8 +135,7 @@ def yarn(p, plain, theta, width, original, factor, mistakes):
 
 def rotate(x, table, positions, mistakes=(), neighbours=False):
     """x is [H, T, D]; the first R are rotated, halves paired: (i, i + R/2), or neighbours: (2i, 2i + 1)."""
-    if "positions off by one" in mistakes:
-        positions = (positions - 1).clamp(min=0)
+    positions = (positions - 1).clamp(min=0) if "positions off by one" in mistakes else positions
     angle = positions.to(x.dtype)[:, None] * table.frequency.to(x.dtype)
     cos, sin = angle.cos() * table.scale, angle.sin() * table.scale
     width, half = x.shape[-1], table.frequency.shape[0]
@@ -169,6 +149,5 @@ def rotate(x, table, positions, mistakes=(), neighbours=False):
     else:
         a, b = x[..., :half], x[..., half:]
         x = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
-    if "scale on the whole head" in mistakes:
-        kept = kept * table.scale
+    kept = kept * table.scale if "scale on the whole head" in mistakes else kept
     return torch.cat([kept, x] if "rotated part at the end of the head" in mistakes else [x, kept], dim=-1)

@@ -2,48 +2,32 @@
 
 import torch
 
-LLAMA = {
-    "input_layernorm": "input",
-    "post_attention_layernorm": "pre_ffn",
-    "self_attn.q_proj": "q",
-    "self_attn.k_proj": "k",
-    "self_attn.v_proj": "v",
-    "self_attn.o_proj": "o",
-    "self_attn.q_norm": "q_norm",
-    "self_attn.k_norm": "k_norm",
-    "self_attn.tau_proj": "tau",
-    "self_attn.log_n_scale": "log_n_scale",
-    "self_attn.sinks": "sinks",
-    "mlp.gate_proj": "gate",
-    "mlp.up_proj": "up",
-    "mlp.down_proj": "down",
-    "mlp.act_fn": "xielu",
-    "self_attn.q_a_proj": "q_a",
-    "self_attn.q_a_layernorm": "q_a_norm",
-    "self_attn.q_b_proj": "q_b",
-    "self_attn.kv_a_proj_with_mqa": "kv_a",
-    "self_attn.kv_a_layernorm": "kv_a_norm",
-    "self_attn.kv_b_proj": "kv_b",
-}
+
+def names(**groups):
+    """Of the tensors under each of these prefixes theirs and ours, as `theirs:ours`, or `name` of both."""
+    pairs = [(prefix, pair.partition(":")) for prefix, text in groups.items() for pair in text.split()]
+    return {(prefix + "." if prefix != "layer" else "") + theirs: ours or theirs for prefix, (theirs, _, ours) in pairs}
+
+
+LLAMA = names(
+    layer="input_layernorm:input post_attention_layernorm:pre_ffn",
+    self_attn="q_proj:q k_proj:k v_proj:v o_proj:o q_norm k_norm tau_proj:tau log_n_scale sinks q_a_proj:q_a q_a_layernorm:q_a_norm"
+    " q_b_proj:q_b kv_a_proj_with_mqa:kv_a kv_a_layernorm:kv_a_norm kv_b_proj:kv_b",
+    mlp="gate_proj:gate up_proj:up down_proj:down act_fn:xielu",
+)
 POST_NORMS = {"post_attention_layernorm": "post_attention", "post_feedforward_layernorm": "post_ffn"}
-DELTA = LLAMA | {
-    "linear_attn.in_proj_qkv": "delta_qkv", "linear_attn.in_proj_z": "delta_z", "linear_attn.in_proj_b": "delta_b",
-    "linear_attn.in_proj_a": "delta_a", "linear_attn.in_proj_qkvz": "delta_qkvz", "linear_attn.in_proj_ba": "delta_ba",
-    "linear_attn.conv1d": "delta_conv", "linear_attn.A_log": "delta_log", "linear_attn.dt_bias": "delta_bias",
-    "linear_attn.norm": "delta_norm", "linear_attn.out_proj": "delta_o",
-}  # fmt: skip
-LFM2 = LLAMA | {
-    "operator_norm": "input", "ffn_norm": "pre_ffn", "self_attn.out_proj": "o", "self_attn.q_layernorm": "q_norm",
-    "self_attn.k_layernorm": "k_norm", "feed_forward.w1": "gate", "feed_forward.w3": "up", "feed_forward.w2": "down",
-    "conv.in_proj": "conv_in", "conv.conv": "conv", "conv.out_proj": "conv_o",
-}  # fmt: skip
-SPACE = LLAMA | {
-    "mamba.in_proj": "space_in", "mamba.conv1d": "space_conv", "mamba.A_log": "space_log", "mamba.dt_bias": "space_bias",
-    "mamba.D": "space_skip", "mamba.norm": "space_norm", "mamba.out_proj": "space_o",
-}  # fmt: skip
-SPACE_BESIDE_GATES = SPACE | {
-    "pre_ff_layernorm": "pre_ffn", "feed_forward.gate_proj": "gate", "feed_forward.up_proj": "up", "feed_forward.down_proj": "down",
-}  # fmt: skip
+DELTA = LLAMA | names(
+    linear_attn="in_proj_qkv:delta_qkv in_proj_z:delta_z in_proj_b:delta_b in_proj_a:delta_a in_proj_qkvz:delta_qkvz in_proj_ba:delta_ba"
+    " conv1d:delta_conv A_log:delta_log dt_bias:delta_bias norm:delta_norm out_proj:delta_o"
+)
+LFM2 = LLAMA | names(
+    layer="operator_norm:input ffn_norm:pre_ffn", self_attn="out_proj:o q_layernorm:q_norm k_layernorm:k_norm",
+    feed_forward="w1:gate w3:up w2:down", conv="in_proj:conv_in conv out_proj:conv_o",
+)  # fmt: skip
+SPACE = LLAMA | names(
+    mamba="in_proj:space_in conv1d:space_conv A_log:space_log dt_bias:space_bias D:space_skip norm:space_norm out_proj:space_o"
+)
+SPACE_BESIDE_GATES = SPACE | names(layer="pre_ff_layernorm:pre_ffn", feed_forward="gate_proj:gate up_proj:up down_proj:down")
 LAYER = {
     "nemotron_h": {name.replace("self_attn.", "mixer.").replace("mamba.", "mixer.").replace("mlp.", "mixer."): what for name, what in SPACE.items()}
     | {"norm": "input"},
@@ -170,8 +154,7 @@ def of_gpt_oss(tensors, mistakes):
             w = turns(w)
         if name.endswith("_proj_bias"):
             layer, what = name.removeprefix("model.layers.").split(".")[0], name.split("experts.")[1].removesuffix("_proj_bias")
-            for e, one in enumerate(turns(w) if what == "gate_up" else w):
-                out[f"{layer} {e} {what}"] = one
+            out |= {f"{layer} {e} {what}": one for e, one in enumerate(turns(w) if what == "gate_up" else w)}
         elif not name.endswith("_scales"):
             out[name] = w
     return out
@@ -207,8 +190,7 @@ def canonical(config, tensors, mistakes=()):
         if kind == "gpt2" and w.dim() == 2 and not ("square matrices not transposed" in mistakes and w.shape[0] == w.shape[1]):
             w = w.T.contiguous()
         if rest in STACKED:
-            for e, one in enumerate(w):
-                out[f"layers.{layer}.experts.{e}.{STACKED[rest]}"] = one
+            out |= {f"layers.{layer}.experts.{e}.{STACKED[rest]}": one for e, one in enumerate(w)}
             continue
         out[f"layers.{layer}.{mixture_name(rest) or names[rest]}{ending}"] = w
     for name in [n for n in out if ".qkv" in n]:
@@ -221,8 +203,7 @@ def canonical(config, tensors, mistakes=()):
         gate, up = out.pop(name).chunk(2)
         prefix, ending = name.split("gate_up")
         out[prefix + "gate" + ending], out[prefix + "up" + ending] = gate, up
-    if "experts shifted by one" in mistakes:
-        out = {other_expert(name, out): w for name, w in out.items()}
+    out = {other_expert(name, out): w for name, w in out.items()} if "experts shifted by one" in mistakes else out
     if "gate and up swapped" in mistakes:
         for name in [n for n in out if ".gate" in n]:
             other = name.replace(".gate", ".up")

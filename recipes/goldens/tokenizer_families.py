@@ -17,6 +17,7 @@ import tokenizer_texts
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 SPACE = "\u2581"
+INSTRUCTED = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"]
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
@@ -128,21 +129,13 @@ def gpt2():
 def added_flags():
     """GPT-2 with a space in front, and added tokens of every flag behind a normalizer."""
     content = bpe(normalizers.NFC(), byte_level(prefix=True), byte_level(regex=False), ["<s>"])
-    flags = [
-        AddedToken("[L]", lstrip=True, normalized=False),
-        AddedToken("[R]", rstrip=True, normalized=False),
-        AddedToken("[LR]", lstrip=True, rstrip=True, normalized=False),
-        AddedToken("[W]", single_word=True, normalized=False),
-        AddedToken("shade", single_word=True, normalized=True),
-        AddedToken("[N]", normalized=True, lstrip=True),
-        AddedToken("aa", normalized=False),
-        AddedToken("caf\u00e9", normalized=True),
-        AddedToken("A\u030a", normalized=False),
-        AddedToken("<<", normalized=False),
-        AddedToken("<<<", normalized=False),
-    ]
+    flags = {
+        "[L]": "lstrip", "[R]": "rstrip", "[LR]": "lstrip rstrip", "[W]": "single_word", "shade": "single_word normalized", "[N]": "normalized lstrip",
+        "aa": "", "caf\u00e9": "normalized", "A\u030a": "", "<<": "", "<<<": "",
+    }  # fmt: skip
+    added = [AddedToken(token, **{"normalized": False} | dict.fromkeys(names.split(), True)) for token, names in flags.items()]
     post = lambda t: processors.RobertaProcessing(("<s>", t.token_to_id("<s>")), ("<s>", t.token_to_id("<s>")))
-    return finish(content, post, decoders.ByteLevel(), [special("<s>", lstrip=True)] + flags)
+    return finish(content, post, decoders.ByteLevel(), [special("<s>", lstrip=True)] + added)
 
 
 def neox():
@@ -169,9 +162,8 @@ def qwen2():
 
 
 def tekken():
-    content = bpe(None, split(TEKKEN), byte_level(regex=False), ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"], ignore_merges=True)
-    added = [special(t) for t in ("<unk>", "<s>", "</s>", "[INST]", "[/INST]")]
-    return finish(content, around("<s>"), decoders.ByteLevel(), added)
+    content = bpe(None, split(TEKKEN), byte_level(regex=False), INSTRUCTED, ignore_merges=True)
+    return finish(content, around("<s>"), decoders.ByteLevel(), [special(t) for t in INSTRUCTED])
 
 
 def deepseek():
@@ -182,6 +174,7 @@ def deepseek():
 
 SENTENCEPIECE = dict(unk_token="<unk>", fuse_unk=True, byte_fallback=True)
 BACK = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+STRIPPED = decoders.Sequence([*BACK, decoders.Strip(" ", 1, 0)])
 
 
 def llama2_bpe():
@@ -193,24 +186,21 @@ def llama2_bpe():
 
 
 def llama2():
-    strip = decoders.Sequence([*BACK, decoders.Strip(" ", 1, 0)])
-    return finish(llama2_bpe(), around("<s>"), strip, [special(t) for t in ("<unk>", "<s>", "</s>")])
+    return finish(llama2_bpe(), around("<s>"), STRIPPED, [special(t) for t in ("<unk>", "<s>", "</s>")])
 
 
 def phi3():
-    strip = decoders.Sequence([*BACK, decoders.Strip(" ", 1, 0)])
     turns = [special(t, rstrip=True) for t in ("<|assistant|>", "<|end|>", "<|user|>")]
     added = [special("<unk>"), special("<s>"), AddedToken("</s>", rstrip=True, normalized=False), special("<|endoftext|>"), *turns]
-    return finish(llama2_bpe(), None, strip, added)
+    return finish(llama2_bpe(), None, STRIPPED, added)
 
 
 def mistral():
     """The newer spelling of the same: Metaspace, which puts its space in front of the whole text only."""
     metaspace = lambda is_split: pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="first", split=is_split)
-    content = bpe(None, metaspace(True), metaspace(False), ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"], characters_only=True, **SENTENCEPIECE)
+    content = bpe(None, metaspace(True), metaspace(False), INSTRUCTED, characters_only=True, **SENTENCEPIECE)
     content["pre_tokenizer"]["split"] = False
-    strip = decoders.Sequence([*BACK, decoders.Strip(" ", 1, 0)])
-    return finish(content, around("<s>"), strip, [special(t) for t in ("<unk>", "<s>", "</s>", "[INST]", "[/INST]")])
+    return finish(content, around("<s>"), STRIPPED, [special(t) for t in INSTRUCTED])
 
 
 def gemma():
@@ -263,8 +253,7 @@ def t5():
     content = unigram(["<pad>", "</s>", "<unk>"], "<unk>", precompiled(), words)
     content["pre_tokenizer"]["pretokenizers"][1] = {"type": "Metaspace", "replacement": SPACE, "str_rep": SPACE, "add_prefix_space": True}
     added = [special(t) for t in ("<pad>", "</s>", "<unk>")] + [special("<extra_id_0>", lstrip=True, rstrip=True)]
-    content = finish(content, around("", "</s>"), decoders.Metaspace(SPACE, "always"), added)
-    return content
+    return finish(content, around("", "</s>"), decoders.Metaspace(SPACE, "always"), added)
 
 
 def xlmr():

@@ -13,9 +13,10 @@ import tempfile
 import types
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import rope
+from golden_files import save_checkpoint
 from shapes import Shape
 from tensor_names import text_of, text_tensors
 
@@ -113,21 +114,18 @@ def without_mxfp4(directory):
     copy = pathlib.Path(tempfile.mkdtemp())
     config = json.loads((directory / "config.json").read_text())
     del config["quantization_config"]
-    (copy / "config.json").write_text(json.dumps(config))
     tensors = load_file(directory / "model.safetensors")
     for name in [n for n in tensors if n.endswith("_blocks")]:
         blocks, scales = tensors.pop(name), tensors.pop(name.replace("_blocks", "_scales"))
-        tensors[name.removesuffix("_blocks")] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float64).contiguous()
-    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+        tensors[name.removesuffix("_blocks")] = convert_moe_packed_tensors(blocks, scales, dtype=torch.float64)
+    save_checkpoint(copy, config, tensors)
     return copy
 
 
 def text_alone(directory, whole):
     """A copy of the text part under the names of a text alone."""
     copy = pathlib.Path(tempfile.mkdtemp())
-    (copy / "config.json").write_text(json.dumps(text_of(whole)))
-    tensors = text_tensors(whole, load_file(directory / "model.safetensors"))
-    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    save_checkpoint(copy, text_of(whole), text_tensors(whole, load_file(directory / "model.safetensors")))
     return copy
 
 

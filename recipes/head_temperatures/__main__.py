@@ -5,17 +5,13 @@
     python -m llama fold BASE TARGET --temperatures DIR/temperatures.json             as an ordinary checkpoint
 """
 
-import argparse
 import json
-import pathlib
+
+from flags import Path, parse
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m head_temperatures", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("fit", "table"))
-    parser.add_argument("config", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    options = parser.parse_args()
+    options = parse(__doc__, {"command": dict(choices=("fit", "table")), "config": Path}, "python -m head_temperatures", out=Path)
     import torch
 
     from head_temperatures import fit

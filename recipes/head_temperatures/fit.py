@@ -37,9 +37,7 @@ class FitConfig:
 
 def read(path: pathlib.Path) -> FitConfig:
     raw = tomllib.loads(path.read_text())
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.pop("data").items()}
-    config: FitConfig = build(FitConfig, raw | {"data": build(DataConfig, values)})
-    return config
+    return build(FitConfig, raw | {"data": build(DataConfig, raw.pop("data"))})
 
 
 class HeadTemperatures(nn.Module):

@@ -13,45 +13,28 @@
 
 import argparse
 import json
-import pathlib
 import sys
 from typing import Callable
 
+from flags import MAYBE_PATH, Path, commands
+
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m llama", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    pair = commands.add_parser("pair")
-    pair.add_argument("--out", type=pathlib.Path, required=True)
-    pair.add_argument("--config", type=pathlib.Path, help="a plan whose first stage is trained (llama/configs/first.toml)")
-    pair.add_argument("--arms", nargs="+", default=["baseline", "focal"], help="rows of llama/arms.py; the others are compared with the first")
-    for name in ("train", "export"):
-        command = commands.add_parser(name)
-        command.add_argument("config", type=pathlib.Path)
-        command.add_argument("arm", help="a row of llama/arms.py")
-        command.add_argument("stage", help="a name of the file's stages")
-        command.add_argument("--out", type=pathlib.Path, required=True)
-        command.add_argument("--save-seconds", type=float, default=120)
-        if name == "export":
-            command.add_argument("target", type=pathlib.Path)
-        else:
-            command.add_argument("--start", type=pathlib.Path)
-            command.add_argument("--device", default="cpu", help="cpu, whose runs repeat bit for bit, or cuda:N")
-    evaluate = commands.add_parser("evaluate")
-    evaluate.add_argument("checkpoints", type=pathlib.Path, nargs="+")
-    evaluate.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 2048])
-    evaluate.add_argument("--samples", type=int, default=40)
-    evaluate.add_argument("--tasks", nargs="+")
-    for name in ("fold", "unfold"):
-        command = commands.add_parser(name)
-        command.add_argument("source", type=pathlib.Path)
-        command.add_argument("target", type=pathlib.Path)
-        if name == "fold":
-            command.add_argument("--temperatures", type=pathlib.Path)
-        else:
-            command.add_argument("--temperature", type=json.loads, required=True)
-    commands.add_parser("check").add_argument("checkpoints", type=pathlib.Path, nargs="+")
-    commands.add_parser("show")
+    run = {"config": Path, "arm": dict(help="a row of llama/arms.py"), "stage": dict(help="a name of the file's stages")}
+    plan = dict(type=Path, help="a plan whose first stage is trained (llama/configs/first.toml)")
+    arms = dict(nargs="+", default=["baseline", "focal"], help="rows of llama/arms.py; the others are compared with the first")
+    device = dict(default="cpu", help="cpu, whose runs repeat bit for bit, or cuda:N")
+    checkpoints = {"checkpoints": dict(type=Path, nargs="+")}
+    lengths = dict(type=int, nargs="+", default=[512, 1024, 2048])
+    parser = commands(__doc__, {
+        "pair": ({}, dict(out=Path, config=plan, arms=arms)),
+        "train": (run, dict(out=Path, save_seconds=120.0, start=MAYBE_PATH, device=device)),
+        "export": (run | {"target": Path}, dict(out=Path, save_seconds=120.0)),
+        "evaluate": (checkpoints, dict(lengths=lengths, samples=40, tasks=dict(nargs="+"))),
+        "fold": ({"source": Path, "target": Path}, dict(temperatures=MAYBE_PATH)),
+        "unfold": ({"source": Path, "target": Path}, dict(temperature=json.loads)),
+        "check": (checkpoints, {}), "show": ({}, {}),
+    }, "python -m llama")  # fmt: skip
     if len(sys.argv) == 1:
         parser.print_help()
         sys.exit(2)

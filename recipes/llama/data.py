@@ -10,7 +10,7 @@ here is shared with the C++ generators of the evaluation, so no seed of theirs c
 
 import dataclasses
 import pathlib
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -102,8 +102,8 @@ class Out:
         self.ids: list[int] = [0]
         self.sure: list[int] = [0]
 
-    def put(self, ids: list[int], sure: int = 0) -> None:
-        self.ids.extend(ids)
+    def put(self, ids: Sequence[int | np.integer[Any]], sure: int = 0) -> None:
+        self.ids.extend(map(int, ids))
         self.sure.extend([sure] * len(ids))
 
     def one(self, token: int, sure: int = 0) -> None:
@@ -111,12 +111,9 @@ class Out:
         self.sure.append(sure)
 
     def done(self, length: int) -> tuple[list[int], list[int]]:
-        ids, marks = self.ids[:length], self.sure[1:length] + [0]
+        ids = self.ids[:length]
         pad = length - len(ids)
-        marks = (marks + [0] * pad)[:length]
-        if len(ids) == length:
-            marks[length - 1] = 0
-        return ids + [1] * pad, marks
+        return ids + [1] * pad, self.sure[1:length] + [0] * (pad + 1)
 
 
 def pick(rng: Rng, n: int, k: int) -> Array:
@@ -131,10 +128,9 @@ def copy(rng: Rng, w: Words, length: int, data_options: DataOptions, share: floa
     while len(out.ids) + 2 * n <= length or len(out.ids) == 1:
         items = pool[pick(rng, len(pool), n)]
         shift = int(rng.integers(n))
-        out.put(items.tolist())
-        rolled = np.roll(items, -shift).tolist()
-        out.one(rolled[0])
-        out.put(rolled[1:], 1)
+        rolled = np.roll(items, -shift)
+        out.put([*items, rolled[0]])
+        out.put(rolled[1:].tolist(), 1)
     return out.done(length)
 
 
@@ -165,19 +161,15 @@ def recall_kv(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
         k1, k2 = pick(rng, len(w.first), n), pick(rng, len(w.second), n)
     else:
         k1, k2 = keys(rng, w, n)
-    value = rng.integers(len(w.second), size=n)
+    value = w.second[rng.integers(len(w.second), size=n)]
     colon, comma = e('":"'), e('","')
     for i in range(n):
-        if i:
-            out.put(comma)
-        out.put([int(w.first[k1[i]]), int(w.second_sp[k2[i]])])
-        out.put(colon)
-        out.one(w.second[value[i]])
+        out.put([*(comma if i else []), w.first[k1[i]], w.second_sp[k2[i]], *colon, value[i]])
     out.put(e('"}'))
     while len(out.ids) < length:
         i = int(rng.integers(n))
-        out.put(e("\n\n") + e('"') + [int(w.first[k1[i]]), int(w.second_sp[k2[i]])] + colon)
-        out.one(w.second[value[i]], 1)
+        out.put([*e("\n\n"), *e('"'), w.first[k1[i]], w.second_sp[k2[i]], *colon])
+        out.one(value[i], 1)
         out.put(e('"'), int(data_options.stops))
     return out.done(length)
 
@@ -217,6 +209,7 @@ def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
     if rng.random() < data_options.easy:
         n = min(n, int(rng.integers(*data_options.documents)))
     k1, k2 = keys(rng, w, n)
+    names = np.stack([w.first_sp[k1], w.second_sp[k2]], 1).tolist()
     attrs, values, friend = [], [], np.full(n, -1)
     the, of, is_, dot = w.one(" The"), w.one(" of"), w.one(" is"), w.one(".")
     a_few = rng.random() < 0.5
@@ -228,24 +221,15 @@ def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
         v = rng.integers(len(w.second), size=3)
         attrs.append(a)
         values.append(v)
-        name = [int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
-        out.put(e("\n\nDocument:") + name + e("\n"))
+        out.put(e("\n\nDocument:") + names[i] + e("\n"))
         order = [0, 1, 2]
         if n > 1 and rng.random() < data_options.friend:
             friend[i] = (i + 1 + rng.integers(n - 1)) % n
             spot = int(rng.integers(3))
             order[spot] = 3
         for j, what in enumerate(order):
-            out.one(w.one("The") if j == 0 else the)
-            out.one(w.one(" friend") if what == 3 else w.attributes_sp[a[what]])
-            out.one(of)
-            out.put(name)
-            out.one(is_)
-            if what == 3:
-                out.put([int(w.first_sp[k1[friend[i]]]), int(w.second_sp[k2[friend[i]]])])
-            else:
-                out.one(w.second_sp[v[what]])
-            out.one(dot)
+            attribute, told = (w.one(" friend"), names[friend[i]]) if what == 3 else (w.attributes_sp[a[what]], [w.second_sp[v[what]]])
+            out.put([the if j else w.one("The"), attribute, of, *names[i], is_, *told, dot])
         if friend[i] >= 0:
             keep = [o for o in order if o != 3]
             attrs[i], values[i] = a[keep], v[keep]
@@ -254,21 +238,16 @@ def rag_facts(rng: Rng, w: Words, length: int, data_options: DataOptions, share:
         hop = len(with_friend) > 0 and rng.random() < data_options.hop
         i = int(with_friend[rng.integers(len(with_friend))]) if hop else int(rng.integers(n))
         if hop and data_options.bridge and rng.random() < data_options.bridge:
-            phrase = [w.one(" friend"), of, int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
-            out.put(e("\n\nQuestion: What is the") + phrase + e("?") + e("\nAnswer: The") + phrase)
-            out.one(is_)
-            out.one(w.first_sp[k1[friend[i]]], 1)
-            out.one(w.second_sp[k2[friend[i]]], 1)
+            phrase = [w.one(" friend"), of, *names[i]]
+            out.put(e("\n\nQuestion: What is the") + phrase + e("?") + e("\nAnswer: The") + phrase + [is_])
+            out.put(names[friend[i]], 1)
             out.one(dot, int(data_options.stops))
             continue
         target = int(friend[i]) if hop else i
         j = int(rng.integers(len(attrs[target])))
         phrase = [int(w.attributes_sp[attrs[target][j]]), of]
-        phrase += e(" the friend of") if hop else []
-        name = [int(w.first_sp[k1[i]]), int(w.second_sp[k2[i]])]
-        out.put(e("\n\nQuestion: What is the") + phrase + name + e("?") + e("\nAnswer: The"))
-        out.put(phrase + name, 0)
-        out.one(is_)
+        phrase += (e(" the friend of") if hop else []) + names[i]
+        out.put(e("\n\nQuestion: What is the") + phrase + e("?") + e("\nAnswer: The") + phrase + [is_])
         out.one(w.second_sp[values[target][j]], 1)
         out.one(dot, int(data_options.stops))
     return out.done(length)
@@ -314,19 +293,12 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
                 name = (w.names if start else w.names_sp)[names[who]]
                 place[who] = (place[who] + 1 + rng.integers(47)) % 48 if place[who] >= 0 else rng.integers(48)
                 moves[who] += 1
-                out.one(name)
-                out.put(went)
-                out.one(w.places_sp[place[who]])
-        thing = rng.integers(len(w.objects))
+                out.put([name, *went, w.places_sp[place[who]]])
+        thing = w.objects_sp[rng.integers(len(w.objects))]
         if 0.5 <= kind < 0.85:
-            out.one(name)
-            out.put(took if kind < 0.68 else left)
-            out.one(w.objects_sp[thing])
+            out.put([name, *(took if kind < 0.68 else left), thing])
         elif kind >= 0.85:
-            out.one(the_bare if start else the)
-            out.one(w.objects_sp[thing])
-            out.one(was)
-            out.one(w.first_sp[rng.integers(len(w.first))])
+            out.put([the_bare if start else the, thing, was, w.first_sp[rng.integers(len(w.first))]])
         out.one(dot)
     known = np.flatnonzero(place >= 0)
     if len(known) == 0:
@@ -340,9 +312,8 @@ def longqa_story(rng: Rng, w: Words, length: int, data_options: DataOptions, sha
         who = int(asked[rng.integers(len(asked))])
         if once:
             known, often = known[known != who], often[often != who]
-        out.put(nl + e("Question: Where is") + [int(w.names_sp[names[who]])] + e("?") + e("\nAnswer:"))
-        out.one(w.names_sp[names[who]])
-        out.put(e(" is in the"))
+        name = w.names_sp[names[who]]
+        out.put([*nl, *e("Question: Where is"), name, *e("?"), *e("\nAnswer:"), name, *e(" is in the")])
         out.one(w.places_sp[place[who]], 1)
         out.one(dot, int(data_options.stops))
     return out.done(length)

@@ -45,9 +45,7 @@ def row_factors(name: str, rows: int, factors: Floats, head_dim: int) -> Tensor:
 def scaled(value: Tensor, rows: Tensor, gain_is_offset: bool) -> Tensor:
     """Rows of a tensor times their factors, in float64; of a gain stored as gain - 1 where `gain_is_offset`."""
     wide = value.double()
-    if gain_is_offset:
-        return (wide + 1) * rows - 1
-    return wide * (rows[:, None] if value.ndim == 2 else rows)
+    return (wide + 1) * rows - 1 if gain_is_offset else wide * (rows[:, None] if value.ndim == 2 else rows)
 
 
 def names_of(file: pathlib.Path) -> list[str]:

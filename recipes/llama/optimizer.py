@@ -49,3 +49,15 @@ def optimizers(net: Llama, q_rate: float, muon_factor: float) -> list[torch.opti
     groups = [{"params": matrices, "factor": muon_factor}, {"params": queries, "factor": muon_factor * q_rate}]
     muon = Muon(groups, lr=1.0, weight_decay=0.01)
     return [muon, torch.optim.AdamW([{"params": rest, "factor": 1.0}], lr=1.0, betas=(0.9, 0.98), eps=1e-10, weight_decay=0.0)]
+
+
+def step(every: list[torch.optim.Optimizer], net: Llama, rate: float, loss: torch.Tensor) -> None:
+    """Down the gradient of `loss`, whose norm is cut at one."""
+    for optimizer in every:
+        for group in optimizer.param_groups:
+            group["lr"] = rate * group["factor"]
+        optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    for optimizer in every:
+        optimizer.step()

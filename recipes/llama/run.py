@@ -9,6 +9,7 @@ from typing import Any
 from llama import arms, data
 from llama.config import Config
 
+Made = typing.TypeVar("Made")  # a data class
 SHIPPED = pathlib.Path(__file__).parent / "configs/shipped.toml"
 
 
@@ -88,9 +89,9 @@ class Run:
         return arms.named(self.arm)
 
 
-def build(kind: Any, values: dict[str, Any]) -> Any:
-    """Keys are those of the data class, and numbers, texts and switches of its types."""
-    fields = dataclasses.fields(kind)
+def build(kind: type[Made], values: dict[str, Any]) -> Made:
+    """Keys are those of the data class, and numbers, texts and switches of its types; lists become tuples."""
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
     unknown = sorted(set(values) - {f.name for f in fields})
     if unknown:
         raise ValueError(f"{kind.__name__} has unknown keys: {', '.join(unknown)}")
@@ -103,17 +104,15 @@ def build(kind: Any, values: dict[str, Any]) -> Any:
         wanted = types[name]
         if wanted in (int, float, bool, str) and type(value) is not wanted and not (wanted is float and type(value) is int):
             raise ValueError(f"{kind.__name__}'s {name} is {value!r}, not of type {wanted.__name__}")
-    return kind(**values)
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 
 def build_plan(raw: dict[str, Any]) -> Plan:
     phases = []
     for values in raw.pop("phases"):
-        data_options = {k: tuple(v) if isinstance(v, list) else v for k, v in values.pop("data_options", {}).items()}
-        phases.append(build(Phase, values | {"data_options": build(data.DataOptions, data_options)}))
+        phases.append(build(Phase, values | {"data_options": build(data.DataOptions, values.pop("data_options", {}))}))
     points = tuple((float(a), float(b)) for a, b in raw.pop("points"))
-    plan: Plan = build(Plan, raw | {"phases": tuple(phases), "points": points})
-    return plan
+    return build(Plan, raw | {"phases": tuple(phases), "points": points})
 
 
 def load(path: pathlib.Path) -> dict[str, Any]:

@@ -23,6 +23,16 @@ def two_document_batch(rows: int = 4) -> tuple[data.Words, Any, Any]:
     return words, np.array(ids), np.array(marks, dtype=bool)
 
 
+def masses(net: Any, inputs: list[torch.Tensor], layer: int, head: int, items: list[tuple[int, int, int]]) -> torch.Tensor:
+    """What a head's rows give to their targets."""
+    a, x = net.blocks()[layer].self_attn, net.blocks()[layer].input_layernorm(inputs[layer])
+    q, k = a.queries_and_keys(x, *net.rope(x.shape[1]))
+    logits = (q @ k.mT * a.row_scales(x)).masked_fill(torch.ones(288, 288).triu(1).bool(), -math.inf)
+    row, at, target = torch.tensor(items).unbind(1)
+    found: torch.Tensor = logits.softmax(-1)[row, head, at, target]
+    return found
+
+
 def test_hops_are_where_the_text_has_the_name_and_the_value() -> None:
     words, ids, marks = two_document_batch()
     found = hops.find(words, ids, marks)
@@ -135,15 +145,7 @@ def test_loss_of_attention_is_that_of_the_two_heads(arm: str) -> None:
     with torch.no_grad():
         net.hidden(torch.from_numpy(ids), inputs)
         got = float(attention_loss(net, inputs, found))
-        cos, sin = net.rope(ids.shape[1])
-        total = 0.0
-        for (layer, head), items in found.items():
-            a, x = net.blocks()[layer].self_attn, net.blocks()[layer].input_layernorm(inputs[layer])
-            q, k = a.queries_and_keys(x, cos, sin)
-            logits = (q @ k.mT * a.row_scales(x)).masked_fill(torch.ones(288, 288).triu(1).bool(), -math.inf)
-            row, at, target = torch.tensor(items).unbind(1)
-            mass = logits.softmax(-1)[row, head, at, target]
-            total -= float(mass.log().mean())
+        total = -sum(float(masses(net, inputs, layer, head, items).log().mean()) for (layer, head), items in found.items())
     assert got == pytest.approx(total, rel=1e-4)
     assert float(attention_loss(net, inputs, {start.NAME_HEAD: []})) == 0
 
@@ -156,11 +158,7 @@ def test_structured_start_looks_at_the_evidence() -> None:
     with torch.no_grad():
         net.hidden(torch.from_numpy(ids), inputs)
         for (layer, head), least in ((start.NAME_HEAD, 0.2), (start.VALUE_HEAD, 0.05)):
-            a, x = net.blocks()[layer].self_attn, net.blocks()[layer].input_layernorm(inputs[layer])
-            q, k = a.queries_and_keys(x, *net.rope(ids.shape[1]))
-            logits = (q @ k.mT * a.row_scales(x)).masked_fill(torch.ones(288, 288).triu(1).bool(), -math.inf)
-            row, at, target = torch.tensor(found[layer, head]).unbind(1)
-            assert float(logits.softmax(-1)[row, head, at, target].mean()) > least
+            assert float(masses(net, inputs, layer, head, found[layer, head]).mean()) > least
     with pytest.raises(ValueError, match="needs 6 heads of 32"):
         arms.make(arms.ARMS["baseline"], SMALL, 4)
 

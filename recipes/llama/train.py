@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from llama import arms, data, hops, moves
 from llama.attention_loss import attention_loss
 from llama.model import load
-from llama.optimizer import optimizers
+from llama.optimizer import optimizers, step
 from llama.run import Run
 
 LOG_EVERY = 25
@@ -69,10 +69,6 @@ class Trainer:
         plan, phase = self.run.plan, self.run.plan.phase_at(self.step)
         raw_ids, raw_marks = data.batch(self.words, self.run.seed, self.step, phase.rows, phase.length, phase.mix, phase.data_options)
         ids, marks = torch.from_numpy(raw_ids).to(self.device), torch.from_numpy(raw_marks).to(self.device)
-        rate = plan.rate_at(self.step)
-        for o in self.optimizers:
-            for group in o.param_groups:
-                group["lr"] = rate * group["factor"]
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=plan.bf16):
             inputs: list[torch.Tensor] = []
             logits = self.net.logits(self.net.hidden(ids, inputs)[marks])
@@ -88,12 +84,7 @@ class Trainer:
                 auxiliary = attention_loss(self.net, inputs, find(self.words, raw_ids, raw_marks))
                 self.count(name, auxiliary.item(), 1)
                 loss = loss + factor * auxiliary
-        for o in self.optimizers:
-            o.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
-        for o in self.optimizers:
-            o.step()
+        step(self.optimizers, self.net, plan.rate_at(self.step), loss)
         self.count_hits(ids.cpu(), marks.cpu(), (logits.argmax(-1) == gold).float().cpu(), row.cpu())
         self.step += 1
         self.tokens += phase.rows * phase.length

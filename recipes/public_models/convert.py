@@ -69,84 +69,72 @@ def gemma3_tensor(name: str, x: np.ndarray, value: Value) -> np.ndarray:
 def llama_tensor(name: str, x: np.ndarray, value: Value) -> np.ndarray:
     """GGUF interleaves the two halves that RoPE rotates, in each head's rows of queries and keys."""
     heads = {"q_proj": "llama.attention.head_count", "k_proj": "llama.attention.head_count_kv"}.get(name.split(".")[-2])
-    if heads is None:
-        return x
-    return x.reshape(value(heads), -1, 2, x.shape[1]).swapaxes(1, 2).reshape(x.shape)
+    return x if heads is None else x.reshape(value(heads), -1, 2, x.shape[1]).swapaxes(1, 2).reshape(x.shape)
 
 
-def tokens_of_config(value: Value) -> dict[str, int]:
-    return {f"{name}_token_id": value(f"tokenizer.ggml.{key}_token_id") for name, key in
-            (("bos", "bos"), ("eos", "eos"), ("pad", "padding"))}  # fmt: skip
+# Keys of config.json, and what GGUF calls them behind the family's name.
+SIZES = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "max_position_embeddings": "context_length",
+    "num_attention_heads": "attention.head_count",
+    "num_hidden_layers": "block_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+}
+TOKENS = {"bos": "bos", "eos": "eos", "pad": "padding", "unk": "unknown"}
+
+
+def common_config(value: Value, family: str) -> dict[str, Any]:
+    tokens = {f"{name}_token_id": value(f"tokenizer.ggml.{key}_token_id") for name, key in TOKENS.items()}
+    return tokens | {key: value(f"{family}.{theirs}") for key, theirs in SIZES.items()} | {
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "dtype": "bfloat16",
+        "initializer_range": 0.02,
+        "tie_word_embeddings": True,
+        "use_cache": True,
+        "vocab_size": len(value("tokenizer.ggml.tokens")),
+    }  # fmt: skip
 
 
 def gemma3_config(value: Value) -> dict[str, Any]:
     layers, theta = value("gemma3.block_count"), value("gemma3.rope.freq_base")
     full = lambda i: (i + 1) % WINDOW_LAYERS_BETWEEN == 0
-    return tokens_of_config(value) | {
+    return common_config(value, "gemma3") | {
         "_sliding_window_pattern": WINDOW_LAYERS_BETWEEN,
         "architectures": ["Gemma3ForCausalLM"],
-        "attention_bias": False,
-        "attention_dropout": 0.0,
         "attn_logit_softcapping": None,
-        "dtype": "bfloat16",
         "final_logit_softcapping": None,
         "head_dim": value("gemma3.attention.key_length"),
         "hidden_activation": "gelu_pytorch_tanh",
-        "hidden_size": value("gemma3.embedding_length"),
-        "initializer_range": 0.02,
-        "intermediate_size": value("gemma3.feed_forward_length"),
         "layer_types": ["full_attention" if full(i) else "sliding_attention" for i in range(layers)],
-        "max_position_embeddings": value("gemma3.context_length"),
         "model_type": "gemma3_text",
-        "num_attention_heads": value("gemma3.attention.head_count"),
-        "num_hidden_layers": layers,
-        "num_key_value_heads": value("gemma3.attention.head_count_kv"),
         "query_pre_attn_scalar": 256,
-        "rms_norm_eps": value("gemma3.attention.layer_norm_rms_epsilon"),
         "rope_parameters": {
             "full_attention": {"rope_theta": theta, "rope_type": "default"},
             "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
         },
         "sliding_window": value("gemma3.attention.sliding_window"),
-        "tie_word_embeddings": True,
-        "unk_token_id": value("tokenizer.ggml.unknown_token_id"),
         "use_bidirectional_attention": False,
-        "use_cache": True,
-        "vocab_size": len(value("tokenizer.ggml.tokens")),
     }
 
 
 def llama_config(value: Value) -> dict[str, Any]:
-    width, heads = value("llama.embedding_length"), value("llama.attention.head_count")
-    return tokens_of_config(value) | {
+    common = common_config(value, "llama")
+    return common | {
         "architectures": ["LlamaForCausalLM"],
-        "attention_bias": False,
-        "attention_dropout": 0.0,
-        "dtype": "bfloat16",
-        "head_dim": width // heads,
+        "head_dim": common["hidden_size"] // common["num_attention_heads"],
         "hidden_act": "silu",
-        "hidden_size": width,
-        "initializer_range": 0.02,
-        "intermediate_size": value("llama.feed_forward_length"),
-        "max_position_embeddings": value("llama.context_length"),
         "mlp_bias": False,
         "model_type": "llama",
-        "num_attention_heads": heads,
-        "num_hidden_layers": value("llama.block_count"),
-        "num_key_value_heads": value("llama.attention.head_count_kv"),
         "pretraining_tp": 1,
-        "rms_norm_eps": value("llama.attention.layer_norm_rms_epsilon"),
         "rope_parameters": {"rope_theta": value("llama.rope.freq_base"), "rope_type": "default"},
-        "tie_word_embeddings": True,
-        "unk_token_id": value("tokenizer.ggml.unknown_token_id"),
-        "use_cache": True,
-        "vocab_size": len(value("tokenizer.ggml.tokens")),
     }
 
 
 def special_tokens(value: Value, tokens: list[str]) -> dict[str, str]:
-    return {name: tokens[value(f"tokenizer.ggml.{key}_token_id")] for name, key in
-            (("bos", "bos"), ("eos", "eos"), ("pad", "padding"), ("unk", "unknown"))}  # fmt: skip
+    return {name: tokens[value(f"tokenizer.ggml.{key}_token_id")] for name, key in TOKENS.items()}
 
 
 def gemma3_tokenizer(value: Value) -> tuple[Tokenizer, dict[str, Any]]:

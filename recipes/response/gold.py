@@ -7,7 +7,6 @@
 The unit is a context: the mean over its questions. Differences from the variant without `@` are paired by context.
 """
 
-import argparse
 import csv
 import pathlib
 import sqlite3
@@ -15,6 +14,7 @@ import sqlite3
 import numpy as np
 
 from emergence.analysis import holm, paired
+from flags import Commands, Path, commands
 
 RESULTS = pathlib.Path(__file__).parent / "results/gold"
 FIELDS = ("variant", "task", "context", "question", "log_likelihood", "score")
@@ -93,15 +93,8 @@ def tables(name: str, values: Values) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    add = commands.add_parser("collect")
-    add.add_argument("name")
-    add.add_argument("database", type=pathlib.Path)
-    commands.add_parser("show")
-    commands.add_parser("pool").add_argument("names", nargs="+")
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
-    options = parser.parse_args()
+    table: Commands = {"collect": ({"name": str, "database": Path}, {}), "show": ({}, {}), "pool": ({"names": dict(nargs="+")}, {})}
+    options = commands(__doc__, table, results=RESULTS).parse_args()
     if options.command == "collect":
         collect(options.name, options.database, options.results)
         return

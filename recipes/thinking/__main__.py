@@ -4,20 +4,18 @@
     python -m thinking show                    one conversation of the training
 """
 
-import argparse
 import pathlib
 import subprocess
 import sys
 
+import make_tokenizer
+from flags import MAYBE_PATH, parser_of
 from thinking import data, train
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m thinking", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["train", "show"], default="train")
-    parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--steps", type=int, default=train.Plan.steps)
-    parser.add_argument("--threads", type=int, default=1)
+    what = dict(nargs="?", choices=["train", "show"], default="train")
+    parser = parser_of(__doc__, {"what": what}, "python -m thinking", out=MAYBE_PATH, steps=train.Plan.steps, threads=1)
     arguments = parser.parse_args()
     if arguments.what == "show":
         writer = data.Writer()
@@ -30,7 +28,7 @@ def main() -> int:
     out: pathlib.Path = arguments.out
     model = out / "model"
     train.train(train.Plan(steps=arguments.steps), out, model, arguments.threads)
-    data.save_tokenizer(model)
+    make_tokenizer.save(data.make_tokenizer(), model, pretty=False, chat_template=data.TEMPLATE)
     data.write_questions(out, seed=1, contexts=train.CONTEXTS, count=train.NAMES)
     chat_format = pathlib.Path(__file__).parents[1] / "chat_format.py"
     subprocess.run([sys.executable, str(chat_format), str(model)], check=True)

@@ -24,7 +24,7 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer
 
 from llama.data import Rng
-from make_tokenizer import BEGIN, CONTEXT_TOKENS_MAX, END, read_lexicon, train
+from make_tokenizer import BEGIN, END, read_lexicon, train
 
 STEPS = 3
 USER, ASSISTANT, SYSTEM, THINK, END_THINK = "<|user|>", "<|assistant|>", "<|system|>", "<think>", "</think>"
@@ -49,15 +49,6 @@ def make_tokenizer() -> Tokenizer:
     tokenizer.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in (USER, ASSISTANT, SYSTEM)])
     tokenizer.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in (THINK, END_THINK)])
     return tokenizer
-
-
-def save_tokenizer(directory: pathlib.Path) -> None:
-    make_tokenizer().save(str(directory / "tokenizer.json"))
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": BEGIN, "eos_token": END, "add_prefix_space": False,
-              "clean_up_tokenization_spaces": False, "model_max_length": CONTEXT_TOKENS_MAX, "chat_template": TEMPLATE}  # fmt: skip
-    (directory / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
-    generation = {"bos_token_id": 0, "eos_token_id": 1, "do_sample": False}
-    (directory / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,9 +8,9 @@ import time
 import torch
 import torch.nn.functional as F
 
+from llama import optimizer
 from llama.config import Config
 from llama.model import Llama
-from llama.optimizer import optimizers
 from llama.start import started
 from thinking import data
 
@@ -44,14 +44,14 @@ def train(plan: Plan, out: pathlib.Path, export: pathlib.Path, threads: int) -> 
     torch.set_num_threads(threads)
     writer = data.Writer()
     net = started(shape(writer.tokenizer.get_vocab_size(), plan.length), plan.seed)
-    every = optimizers(net, q_rate=1.0, muon_factor=plan.muon_factor)
+    every = optimizer.optimizers(net, q_rate=1.0, muon_factor=plan.muon_factor)
     step, seconds = 0, 0.0
     state_file = out / "state.pt"
     if state_file.exists():
         state = torch.load(state_file, weights_only=True)
         net.load_state_dict(state["net"])
-        for optimizer, saved in zip(every, state["optimizers"]):
-            optimizer.load_state_dict(saved)
+        for o, saved in zip(every, state["optimizers"]):
+            o.load_state_dict(saved)
         step, seconds = state["step"], state["seconds"]
 
     def save() -> None:
@@ -64,18 +64,10 @@ def train(plan: Plan, out: pathlib.Path, export: pathlib.Path, threads: int) -> 
         began = time.process_time()
         raw_ids, raw_marks = writer.batch(plan.seed, step, plan.rows, plan.length, plan.fewest, plan.most)
         ids, marks = torch.from_numpy(raw_ids), torch.from_numpy(raw_marks)
-        for optimizer in every:
-            for group in optimizer.param_groups:
-                group["lr"] = plan.rate_at(step) * group["factor"]
         logits = net.logits(net.hidden(ids)[marks])
         gold = ids.roll(-1, 1)[marks]
         loss = F.cross_entropy(logits, gold)
-        for optimizer in every:
-            optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        for optimizer in every:
-            optimizer.step()
+        optimizer.step(every, net, plan.rate_at(step), loss)
         step += 1
         seconds += time.process_time() - began
         if step % 20 == 0 or step == plan.steps:
