@@ -27,13 +27,16 @@ void ReadEscape(absl::string_view source, size_t& at, std::string& text) {
   const char c = source[at + 1];
   const auto plain = kPlain.find(c);
   const auto hex = kHex.find(c);
+  const absl::string_view digits = source.substr(at + 2, hex == kHex.end() ? 0 : hex->second);
+  const bool is_hex = hex != kHex.end() && digits.size() == hex->second &&
+                      std::all_of(digits.begin(), digits.end(), [](char d) { return absl::ascii_isxdigit(d); });
   uint32_t point = 0;
   if (plain != kPlain.end()) {
     text += plain->second;
     at += 2;
-  } else if (hex != kHex.end() && absl::SimpleHexAtoi(source.substr(at + 2, hex->second), &point)) {
+  } else if (is_hex && absl::SimpleHexAtoi(digits, &point) && point <= 0x10FFFFu) {
     text += ToUtf8(PythonText{static_cast<CodePoint>(point)});
-    at += 2 + hex->second;
+    at += 2 + digits.size();
   } else {  // not an escape: both characters are kept
     absl::StrAppend(&text, source.substr(at, 2));
     at += 2;

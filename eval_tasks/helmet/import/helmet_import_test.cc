@@ -233,6 +233,12 @@ TEST(PythonLiteralsTest, AreParsedNotExecuted) {
   EXPECT_FALSE(PythonLiterals("x = 'never ends\n").ok());
 }
 
+TEST(PythonLiteralsTest, EscapesOfTooFewDigitsAreText) {
+  EXPECT_EQ(PythonLiterals(R"('\x4')").value()[0].text, R"(\x4)");
+  EXPECT_EQ(PythonLiterals(R"('\u0x41\U00110000')").value()[0].text, R"(\u0x41\U00110000)");
+  for (const char* end : {R"('\x)", R"('\x4)", R"('\u00e)", R"('\U0010fff)"}) EXPECT_FALSE(PythonLiterals(end).ok());
+}
+
 TEST(ConfigTest, ListsMustHaveEqualSizes) {
   EXPECT_THAT(ParseConfig("datasets: a,b\ntest_files: x\ndemo_files: ','\n", "c.yaml").status().message(),
               Message("2", "1"));
