@@ -120,8 +120,7 @@ SceneRun RunScene(const Scene& scene) {
       }
     }
     const int all = sequence.row_count * scene.queries_per_kv, tile_rows = PrefillTileRows(dim);
-    for (int first = 0; first < all; first += tile_rows)
-      tiles.push_back({s, first, std::min(tile_rows, all - first)});
+    for (int first = 0; first < all; first += tile_rows) tiles.push_back({s, first, std::min(tile_rows, all - first)});
   }
   first_rows.push_back(rows);
 
