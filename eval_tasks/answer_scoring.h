@@ -13,6 +13,7 @@ namespace varifocal {
 absl::Status CheckComplete(const Sample& sample, const Generation& generation);
 
 // Fills in the answer and the scores of `record`, and the state of the generation's thinking.
-absl::Status ScoreAnswer(const Sample& sample, const AnswerFilters& filters, Generation& generation, SampleResult& record);
+absl::Status ScoreAnswer(const Sample& sample, const AnswerFilters& filters, Generation& generation,
+                         SampleResult& record);
 
 }  // namespace varifocal
