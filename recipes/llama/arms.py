@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -72,12 +73,12 @@ def named(name: str) -> Arm:
     return ARMS[name]
 
 
-def make(arm: Arm, config: Config, seed: int, structured: bool = True) -> Llama:
-    """Arms of one seed have the same initial weights but for W_q's factor."""
+def make(arm: Arm, config: Config, seed: int, structured: bool = True, add: Callable[[Llama], None] | None = None) -> Llama:
+    """Arms of one seed have the same initial weights but for W_q's factor; `add` as of start.started."""
     attention = arm.attention
     if attention.log_n:  # the constant of a recipe is its own trained length
         attention = dataclasses.replace(attention, log_n=config.trained_context_length)
-    net = started(dataclasses.replace(config, attention=attention), seed, structured)
+    net = started(dataclasses.replace(config, attention=attention), seed, structured, add)
     with torch.no_grad():
         for block in net.blocks():
             block.self_attn.q_proj.weight *= arm.q_start

@@ -238,7 +238,7 @@ def test_a_run_continues_a_checkpoint(tmp_path: pathlib.Path, monkeypatch: pytes
     first = tiny(tmp_path, "tau-causal", TINY_STAGE + second)
     config = run.read(tmp_path / "run.toml", "tau-causal", "second")
     with pytest.raises(ValueError, match="the first stage"):
-        tiny(tmp_path, "tau-causal", second, "second")
+        tiny(tmp_path, "tau-causal", second.replace("last_move_heads", "renew_names"), "second")
     start_from = train.Trainer(first, tmp_path / "first")
     start_from.one_step()
     start_from.export(tmp_path / "start")

@@ -36,10 +36,10 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `continues`:
-    a training that starts from a checkpoint. `last_move_heads`: one that adds the heads of llama/moves.py to the checkpoint it starts from. `prior_place_gain`: one of a checkpoint
-    that has them, whose PRIOR_PLACE_HEAD is multiplied by that. `renew_names`: one of a checkpoint that has them, in which names that are not told apart
-    get new embeddings."""
+    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `continues`: a
+    training that starts from a checkpoint. `last_move_heads`: the heads of llama/moves.py are added to the initial weights or to that
+    checkpoint. In a checkpoint that has them, `prior_place_gain` multiplies PRIOR_PLACE_HEAD, and `renew_names` gives names that are not
+    told apart new embeddings."""
 
     learning_rate: float
     muon_factor: float
@@ -54,8 +54,8 @@ class Plan:
     continues: bool = False
 
     def __post_init__(self) -> None:
-        if (self.last_move_heads or self.prior_place_gain is not None or self.renew_names) and not self.continues:
-            raise ValueError("last_move_heads, prior_place_gain and renew_names change a checkpoint; the first stage has none")
+        if (self.prior_place_gain is not None or self.renew_names) and not self.continues:
+            raise ValueError("prior_place_gain and renew_names change a checkpoint; the first stage has none")
 
     @property
     def steps(self) -> int:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -40,11 +41,13 @@ THIRD_LAYER: tuple[Find | int, ...] = (
 NAME_HEAD, VALUE_HEAD = (1, 1), (2, 0)  # (layer, head) of a question through two documents: the friend's name; the value
 
 
-def started(config: Config, seed: int, structured: bool = True) -> Llama:
-    """All settings of attention have the same weights; those of the temperature come on top."""
+def started(config: Config, seed: int, structured: bool = True, add: Callable[[Llama], None] | None = None) -> Llama:
+    """All settings of attention have the same weights, with what `add` changes in them; those of the temperature come on top."""
     torch.manual_seed(seed)
     plain = Llama(dataclasses.replace(config, attention=Setting()))
     initialize(plain, structured)
+    if add is not None:
+        add(plain)
     if config.attention == Setting():
         return plain
     net = Llama(config)

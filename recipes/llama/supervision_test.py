@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from llama import arms, data, hops, moves, start
+from llama import arms, data, hops, moves, run, start, train
 from llama.attention_loss import attention_loss
 from llama.config import Config
 from llama.llama_test import SMALL
@@ -115,6 +115,19 @@ def test_names_are_separated_and_nothing_else_is_changed(arm: str) -> None:
         assert value[others].equal(before[key][others]) and not value[names].equal(before[key][names])
         assert torch.allclose(value.norm(dim=1), before[key].norm(dim=1), rtol=1e-5)
     assert all(p.requires_grad for p in net.parameters())
+
+
+def test_arms_start_with_equal_heads_of_moves(tmp_path: Any) -> None:
+    """Added before the temperature, on which the separation of names depends."""
+    phase = run.Phase(steps=1, rows=1, length=64, mix={"copy": 1.0})
+    plan = run.Plan(learning_rate=1e-3, muon_factor=1, warmup=1, points=((0, 1), (1, 0)), phases=(phase,), last_move_heads=True)
+    nets = [train.Trainer(run.Run(arm, 4, plan), tmp_path / arm).net.state_dict() for arm in ("baseline", "focal", "tau-causal")]
+    plain = arms.make(arms.ARMS["baseline"], Config(), 4).state_dict()
+    for key, value in nets[0].items():
+        assert all(value.equal(net[key]) for net in nets), key
+    changed = {key for key, value in plain.items() if not value.equal(nets[0][key])}
+    heads = {f"layers.{layer}.self_attn.{part}_proj.weight" for layer in (1, 2) for part in "qkvo"}
+    assert {key.removeprefix("model.") for key in changed} == heads | {"embed_tokens.weight"}, changed
 
 
 def test_names_that_are_alike_are_renewed_and_no_others() -> None:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from llama import arms, data, hops, moves
 from llama.attention_loss import attention_loss
-from llama.model import load
+from llama.model import Llama, load
 from llama.optimizer import optimizers, step
 from llama.run import Run
 
@@ -31,7 +31,11 @@ class Trainer:
         if run.plan.continues != (start is not None) and not self.file.exists():
             raise ValueError("--start is for stages after the first, and they need it")
         torch.set_default_device("cpu")
-        self.net = arms.make(arm, run.shape, run.seed, run.plan.structured)
+
+        def add_heads(net: Llama) -> None:
+            moves.add_heads(net, self.words, run.seed)
+
+        self.net = arms.make(arm, run.shape, run.seed, run.plan.structured, add_heads if run.plan.last_move_heads and start is None else None)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.tally: dict[str, list[float]] = {}
         out.mkdir(parents=True, exist_ok=True)
@@ -44,7 +48,7 @@ class Trainer:
         elif start is not None:
             self.net.load_state_dict(load(start).state_dict())
             if run.plan.last_move_heads:
-                moves.add_heads(self.net, self.words, run.seed)
+                add_heads(self.net)
             if run.plan.prior_place_gain is not None:
                 moves.multiply_prior_place(self.net, run.plan.prior_place_gain)
             if run.plan.renew_names:
