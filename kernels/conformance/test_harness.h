@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <map>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -14,13 +13,13 @@
 
 namespace varifocal::kernels {
 
-// An operation of a case succeeds, or the program ends.
-inline void CheckOk(const Error& error, std::source_location at = std::source_location::current()) {
-  if (!error.ok()) CheckFailed(at.file_name(), static_cast<int>(at.line()), "ok", error.message.c_str());
+// An operation of a case succeeds, or the program ends with the place of the call (clang 14 has no std::source_location).
+inline void CheckOk(const Error& error, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (!error.ok()) CheckFailed(file, line, "ok", error.message.c_str());
 }
 template <typename T>
-T Take(Result<T> result, std::source_location at = std::source_location::current()) {
-  if (!result.ok()) CheckOk(result.error(), at);
+T Take(Result<T> result, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  if (!result.ok()) CheckOk(result.error(), file, line);
   return std::move(*result);
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 
-namespace varifocal::testing_support {
+namespace varifocal::inline testing_support {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -161,4 +161,4 @@ std::string DaemonProcess::Address() {
   return "";
 }
 
-}  // namespace varifocal::testing_support
+}  // namespace varifocal::inline testing_support

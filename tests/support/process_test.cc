@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace varifocal::testing_support {
+namespace varifocal::inline testing_support {
 namespace {
 
 const char kShell[] = "../../../../../../../../../../bin/sh";
@@ -32,4 +32,4 @@ TEST(ProcessTest, Background) {
 }
 
 }  // namespace
-}  // namespace varifocal::testing_support
+}  // namespace varifocal::inline testing_support

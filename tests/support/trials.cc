@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "gtest/gtest.h"
 
-namespace varifocal::testing_support {
+namespace varifocal::inline testing_support {
 namespace {
 
 std::string Environment(const char* name, const char* otherwise) {
@@ -92,4 +92,4 @@ void PrintMeasured(const std::string& text) {
   std::fflush(stdout);
 }
 
-}  // namespace varifocal::testing_support
+}  // namespace varifocal::inline testing_support

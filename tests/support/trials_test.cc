@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
 
-namespace varifocal::testing_support {
+namespace varifocal::inline testing_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -58,4 +58,4 @@ TEST(TrialsTest, Quantiles) {
 }
 
 }  // namespace
-}  // namespace varifocal::testing_support
+}  // namespace varifocal::inline testing_support
