@@ -14,7 +14,8 @@ class FeedForward:
             kind = "erf"
         elif "tanh GELU for erf" in self.mistakes and kind == "erf":
             kind = "tanh"
-        kind = "silu" if "SiLU for GELU" in self.mistakes else kind
+        if "SiLU for GELU" in self.mistakes:
+            kind = "silu"
         if kind == "silu":
             return x / (1 + (-x).exp())
         if kind == "xielu":
@@ -22,7 +23,8 @@ class FeedForward:
             if "xielu's alphas swapped" in self.mistakes:
                 positive, negative = negative, positive
             positive, negative = torch.log1p(positive.exp()), torch.log1p(negative.exp())
-            negative = negative if "xielu's beta not in the negative part" in self.mistakes else negative + linear
+            if "xielu's beta not in the negative part" not in self.mistakes:
+                negative = negative + linear
             rest = torch.where(x > 0, positive * x * x, (torch.expm1(torch.minimum(x, eps)) - x) * negative)
             return rest if "xielu without its linear part" in self.mistakes else rest + linear * x
         if kind == "relu2":
@@ -40,7 +42,8 @@ class FeedForward:
         scores = logits.sigmoid() if is_sigmoid else logits.softmax(-1)
         if s.sigmoid_experts:
             logits = self.ranks(scores, name)
-        logits = -logits if "experts chosen by the lowest score" in self.mistakes else logits
+        if "experts chosen by the lowest score" in self.mistakes:
+            logits = -logits
         logits = self.kept_groups(logits) if s.groups > 1 and "experts of all groups" not in self.mistakes else logits
         count = s.experts_per_token - ("one expert fewer" in self.mistakes)
         best = logits.topk(min(count + 1, s.experts), -1)
@@ -52,7 +55,8 @@ class FeedForward:
             weights = weights / weights.sum(-1, keepdim=True)
         if "all experts weighted equally" in self.mistakes:
             weights = weights.mean(-1, keepdim=True).expand_as(weights)
-        weights = weights if "no scaling of experts" in self.mistakes else weights * s.expert_scale
+        if "no scaling of experts" not in self.mistakes:
+            weights = weights * s.expert_scale
         self.chosen.append(chosen)
         out = torch.zeros_like(h)
         for e in range(s.experts):
@@ -69,7 +73,8 @@ class FeedForward:
             share = 1.0
             if name + "shared_gate" in self.weights and "shared expert without its gate" not in self.mistakes:
                 share = self.linear(h, name + "shared_gate")
-                share = share if "shared expert's gate without sigmoid" in self.mistakes else share.sigmoid()
+                if "shared expert's gate without sigmoid" not in self.mistakes:
+                    share = share.sigmoid()
             out += share * self.gated(h, name + "shared.")
         return out
 
@@ -87,7 +92,8 @@ class FeedForward:
         """Experts outside of the best groups are chosen last."""
         s, count = self.shape, self.shape.groups_kept - ("one group of experts fewer" in self.mistakes)
         best = s.group_best
-        best = 3 - best if "groups by another number of their experts" in self.mistakes else best
+        if "groups by another number of their experts" in self.mistakes:
+            best = 3 - best
         of_groups = ranks.view(len(ranks), s.groups, -1).topk(best, -1).values.sum(-1)
         kept = of_groups.topk(min(count + 1, s.groups), -1)
         if count < s.groups:
@@ -108,8 +114,10 @@ class FeedForward:
         limit, slope = self.shape.gate_limit, self.shape.gate_slope
         if "gates not clamped" not in self.mistakes:
             gate = gate.clamp(max=limit, min=-limit if "gates clamped below too" in self.mistakes else None)
-        up = up if "ups not clamped" in self.mistakes else up.clamp(-limit, limit)
-        slope = 1.0 if "plain SiLU in the clamped gate" in self.mistakes else slope
+        if "ups not clamped" not in self.mistakes:
+            up = up.clamp(-limit, limit)
+        if "plain SiLU in the clamped gate" in self.mistakes:
+            slope = 1.0
         return (up + (0 if "ups without the one" in self.mistakes else 1)) * gate * (slope * gate).sigmoid()
 
     def feed_forward(self, h, layer):

@@ -100,8 +100,10 @@ class FocusReference(reference.Reference):
         out, known = [], {}
         for position in positions.tolist():
             end = position // size * size
-            end = min(end + size, len(seen)) if "own page in the page's sums" in wrong else end
-            end = position if "all tokens before in a token's sums" in wrong else end
+            if "own page in the page's sums" in wrong:
+                end = min(end + size, len(seen))
+            if "all tokens before in a token's sums" in wrong:
+                end = position
             if "last page alone in a page's sums" in wrong and end:
                 known.setdefault(end, self.sinkhorn(seen[end - size : end]))
             if end not in known:
@@ -126,12 +128,15 @@ class FocusReference(reference.Reference):
         if layer not in self.focus_tensors:
             return logits
         wrong, (w, c, _) = self.mistakes, self.focus_tensors[layer]
-        h = self.stream if "groups from the row before the norm" in wrong else h
-        h = h.to(torch.bfloat16).to(self.dtype) if "groups from rows rounded to bf16" in wrong else h
+        if "groups from the row before the norm" in wrong:
+            h = self.stream
+        if "groups from rows rounded to bf16" in wrong:
+            h = h.to(torch.bfloat16).to(self.dtype)
         scores = (h @ w.T) @ c.T
         if "focal temperature on the groups" in wrong:
             scores = scores / (self.divisors(h, layer)[:, None] * self.shape.base)
-        scores = scores if "no assignment temperature" in wrong else scores / self.temperature
+        if "no assignment temperature" not in wrong:
+            scores = scores / self.temperature
         self.scores[layer] = torch.cat([self.scores[layer], scores])
         ranked = scores + self.bias_of_rows(layer, positions)
         mine = self.top(ranked)
@@ -142,15 +147,19 @@ class FocusReference(reference.Reference):
             shared = (mine[:, None] & again).sum(-1)
         else:
             shared = mine.to(self.dtype) @ theirs.to(self.dtype).T
-        shared = (shared == self.top_k).to(self.dtype) if "same set in place of a shared group" in wrong else shared
+        if "same set in place of a shared group" in wrong:
+            shared = (shared == self.top_k).to(self.dtype)
         if "lowest group alone" in wrong:
             shared = (mine.int().argmax(-1)[:, None] == theirs.int().argmax(-1)[None, :]).to(self.dtype)
         key = torch.arange(len(theirs))[None, :]
         near = positions[:, None] - key <= self.near
-        near = near & False if "window part left out" in wrong else near
-        logits = torch.where(near, logits, logits / 2) if "far scores halved" in wrong else logits
+        if "window part left out" in wrong:
+            near = torch.zeros_like(near)
+        if "far scores halved" in wrong:
+            logits = torch.where(near, logits, logits / 2)
         # What the passes by groups give when a pair is counted by more than one of them.
-        logits = logits + shared.clamp(min=1).log() if "pairs counted once per shared group" in wrong else logits
+        if "pairs counted once per shared group" in wrong:
+            logits = logits + shared.clamp(min=1).log()
         if "near pairs of one group counted twice" in wrong:
             logits = logits + torch.where(near & (shared > 0), math.log(2), 0.0)
         return logits.masked_fill(~(near | (shared > 0)), -math.inf)

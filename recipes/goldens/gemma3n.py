@@ -69,7 +69,8 @@ def modalities(model, x, name):
     """[T, S] of the stream that is read, or of what a layer made of it."""
     mistakes = model.mistakes
     h = x if "router of streams without a norm" in mistakes else rms(model, x, name + "stream_norm")
-    h = h if "router of streams not divided by the width" in mistakes else h / model.shape.width
+    if "router of streams not divided by the width" not in mistakes:
+        h = h / model.shape.width
     y = h @ model.weights[name + "stream_router"].T
     return y if "no tanh of streams' routers" in mistakes else y.tanh()
 
@@ -81,7 +82,8 @@ def predicted(model, streams, name):
         return streams
     y = modalities(model, streams[model.shape.of_layers.active], name) @ model.weights[name + "predict"].T
     y = y.view(-1, count, count)
-    y = y.transpose(1, 2) if "coefficients of predictions transposed" in mistakes else y
+    if "coefficients of predictions transposed" in mistakes:
+        y = y.transpose(1, 2)
     mixed = torch.einsum("tij,jtm->itm", y, streams)
     return mixed if "predictions without the stream itself" in mistakes else mixed + streams
 
@@ -91,8 +93,10 @@ def corrected(model, streams, x, name):
     active, mistakes = model.shape.of_layers.active, model.mistakes
     source = streams[active] if "router of corrections reads the prediction" in mistakes else x
     y = modalities(model, source, name) @ model.weights[name + "correct"].T
-    y = y if "corrections without the one" in mistakes else y + 1
-    y = torch.ones_like(y) if "no coefficients of corrections" in mistakes else y
+    if "corrections without the one" not in mistakes:
+        y = y + 1
+    if "no coefficients of corrections" in mistakes:
+        y = torch.ones_like(y)
     out = streams + y.T[:, :, None] * (x - streams[active])
     if "only the active stream corrected" in mistakes:
         return torch.stack([out[i] if i == active else streams[i] for i in range(len(out))])
@@ -110,11 +114,14 @@ def with_input(model, streams, y, name):
         if "corrected stream stays scaled" in mistakes:
             streams = torch.stack([x if i == s.active else streams[i] for i in range(len(streams))])
     gate = model.linear(x, name + "input_gate")
-    gate = gate if "no activation of an input's gate" in mistakes else model.activation(gate)
+    if "no activation of an input's gate" not in mistakes:
+        gate = model.activation(gate)
     added = model.linear(gate * y, name + "input_o")
-    added = added if "no norm of what an input adds" in mistakes else rms(model, added, name + "input_norm")
+    if "no norm of what an input adds" not in mistakes:
+        added = rms(model, added, name + "input_norm")
     kept = s.active if "input of a layer into all but the active stream" in mistakes else 0
-    kept = None if "input of a layer into all streams" in mistakes else kept
+    if "input of a layer into all streams" in mistakes:
+        kept = None
     return torch.stack([x if i == kept else x + added for i, x in enumerate(streams)])
 
 
@@ -124,11 +131,13 @@ def cut(model, gate, share):
     if not share or "gates not cut" in mistakes:
         return gate
     mean, deviations = gate.mean(-1, keepdim=True), statistics.NormalDist().inv_cdf(share)
-    deviations = 0 if "gates cut at their mean" in mistakes else deviations
+    if "gates cut at their mean" in mistakes:
+        deviations = 0
     if "gates cut at twice the deviations" in mistakes:
         deviations *= 2
     at = deviations * gate.std(-1, keepdim=True, unbiased="gates cut by the unbiased deviation" in mistakes)
-    at = at if "gates cut without their mean" in mistakes else at + mean
+    if "gates cut without their mean" not in mistakes:
+        at = at + mean
     return torch.where(gate > at, gate, 0) if "gates above the cut keep it" in mistakes else (gate - at).clamp(min=0)
 
 
@@ -142,7 +151,8 @@ def feed_forward(model, h, layer):
 def low_rank(model, h, name):
     mistakes = model.mistakes
     y = model.linear(model.linear(h, name + "low_left"), name + "low_right")
-    y = y if "low-rank product not normed" in mistakes else rms(model, y, name + "low_norm")
+    if "low-rank product not normed" not in mistakes:
+        y = rms(model, y, name + "low_norm")
     if "no low-rank product" in mistakes:
         return h
     return y if "low-rank product without what it reads" in mistakes else h + y
@@ -157,7 +167,8 @@ def layer(model, streams, y, index, positions):
     attended = gemma4.attention(model, h, index, positions)
     x = x + (attended if "no post norms" in mistakes else rms(model, attended, name + "post_attention"))
     x = x + low_rank(model, x if "low-rank product reads no norm" in mistakes else h, name)
-    x = x if "sum with the low-rank product not divided" in mistakes else x / math.sqrt(2)
+    if "sum with the low-rank product not divided" not in mistakes:
+        x = x / math.sqrt(2)
     made = feed_forward(model, rms(model, x, name + "pre_ffn"), index)
     x = x + (made if "no post norms" in mistakes else rms(model, made, name + "post_ffn"))
     return with_input(model, corrected(model, streams, x, name), y, name)

@@ -61,12 +61,15 @@ def layer_inputs(model, ids, x):
     layers, width = s.layers, s.of_layers.inputs
     split = lambda y: y.view(len(ids), layers, width).transpose(0, 1)
     token = split(model.weights["layer_table"][torch.tensor(ids)])
-    token = token if "token's inputs of layers not scaled" in mistakes else token * math.sqrt(width)
+    if "token's inputs of layers not scaled" not in mistakes:
+        token = token * math.sqrt(width)
     context = split(model.linear(x, "layer_projection") * s.width**-0.5)
     if "embedding's inputs of layers not normed" not in mistakes:
         context = rms(model, context, "layer_inputs_norm")
-    token = token * 0 if "inputs of layers without the token" in mistakes else token
-    context = context * 0 if "inputs of layers without the embedding" in mistakes else context
+    if "inputs of layers without the token" in mistakes:
+        token = token * 0
+    if "inputs of layers without the embedding" in mistakes:
+        context = context * 0
     y = (context + token) * 2**-0.5  # of no effect but on an epsilon, as a norm follows
     return y.roll(1, 0) if "inputs of the layer before" in mistakes else y
 
@@ -77,7 +80,8 @@ def add_input(model, x, y, layer):
     if "no inputs of layers" in mistakes:
         return x
     gate = model.linear(rms(model, x) if "gate of an input reads a norm" in mistakes else x, name + "input_gate")
-    gate = gate if "no activation of an input's gate" in mistakes else model.activation(gate)
+    if "no activation of an input's gate" not in mistakes:
+        gate = model.activation(gate)
     added = model.linear(gate * y, name + "input_o")
     return x + (added if "no norm of what an input adds" in mistakes else rms(model, added, name + "input_norm"))
 
@@ -90,7 +94,8 @@ def attention(model, h, layer, positions):
     split = lambda x: x.view(rows, -1, width).transpose(0, 1)
 
     def turned(x, what):
-        x = x if "no q/k norm" in mistakes else rms(model, x, name + what)
+        if "no q/k norm" not in mistakes:
+            x = rms(model, x, name + what)
         return model.operand(rope.rotate(x, table, positions, mistakes))
 
     q = turned(split(model.linear(h, name + "q", "no q bias")), "q_norm")
@@ -115,7 +120,8 @@ def attention(model, h, layer, positions):
     else:
         k, v = k.repeat_interleave(share, 0), v.repeat_interleave(share, 0)
     divisors = model.divisors(h, layer)
-    divisors = divisors * width**0.5 if "scores scaled by the width of a layer's heads" in mistakes else divisors
+    if "scores scaled by the width of a layer's heads" in mistakes:
+        divisors = divisors * width**0.5
     logits = (q @ k.transpose(1, 2)) / divisors[None, :, None]
     key = torch.arange(k.shape[1])[None, :]
     hidden = key > positions[:, None]
@@ -136,9 +142,12 @@ def experts(model, x, layer):
     s, name, mistakes = model.shape, f"layers.{layer}.", model.mistakes
     h = rms(model, x, name + ("pre_ffn" if "experts read the MLP's norm" in mistakes else "experts_norm"))
     read = rms(model, x)
-    read = read if "router without its scale" in mistakes else read * model.weights[name + "router_norm"]
-    read = read if "router not divided by the root of the width" in mistakes else read * s.width**-0.5
-    read = h * s.width**-0.5 if "router reads what experts read" in mistakes else read
+    if "router without its scale" not in mistakes:
+        read = read * model.weights[name + "router_norm"]
+    if "router not divided by the root of the width" not in mistakes:
+        read = read * s.width**-0.5
+    if "router reads what experts read" in mistakes:
+        read = h * s.width**-0.5
     logits = model.linear(read, name + "router")
     count = s.of_layers.experts_per_token - ("one expert fewer" in mistakes)
     best = logits.topk(min(count + 1, s.of_layers.experts), -1)
@@ -148,7 +157,8 @@ def experts(model, x, layer):
     weights = logits.softmax(-1).gather(-1, chosen)
     scales = model.weights[name + "expert_scales"][chosen]
     weights = weights / weights.sum(-1, keepdim=True)  # of no effect but on an epsilon, as a norm follows
-    weights = weights if "no scales of experts" in mistakes else weights * scales
+    if "no scales of experts" not in mistakes:
+        weights = weights * scales
     if "all experts weighted equally" in mistakes:
         weights = weights.mean(-1, keepdim=True).expand_as(weights)
     out = torch.zeros_like(h)

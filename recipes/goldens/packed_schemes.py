@@ -61,7 +61,8 @@ def values_fp8(t, o, mistakes=()):
         size = o["block"]
         if "blocks by equal division" in mistakes:
             size = [math.ceil(n / s) for n, s in zip(w.shape, scales.shape)]
-        size = size[::-1] if "block sides swapped" in mistakes else size
+        if "block sides swapped" in mistakes:
+            size = size[::-1]
         scales = spread(scales, w.shape, size)
     if "divided by the scale" in mistakes:
         return w.double() / scales.double()
@@ -155,7 +156,8 @@ def values_gptq(t, o, mistakes=()):
     group_of = torch.arange(k) // (k if o["group"] == -1 else o["group"])
     group_of = t[".g_idx"].long() if ".g_idx" in t and "g_idx ignored" not in mistakes else group_of
     s = t[".scales"].double()
-    z = torch.full_like(z, 2 ** (bits - 1)) if "zero points ignored" in mistakes else z
+    if "zero points ignored" in mistakes:
+        z = torch.full_like(z, 2 ** (bits - 1))
     return (s[group_of] * (q - z[group_of])).T
 
 
@@ -181,7 +183,8 @@ def values_awq(t, o, mistakes=()):
         return fields[:, :, inverse].reshape(words.shape[0], -1)
 
     q, z = columns(t[".qweight"], "weights"), columns(t[".qzeros"], "zero points")
-    z = z + 1 if "zero points plus one" in mistakes else z
+    if "zero points plus one" in mistakes:
+        z = z + 1
     k = q.shape[0]
     group_of = torch.arange(k) // (k if o["group"] == -1 else o["group"])
     return (t[".scales"].double()[group_of] * (q - z[group_of])).T
@@ -246,7 +249,8 @@ def values_ct(t, o, mistakes=()):
         if ".weight_zero_point" in t:
             zeros = t[".weight_zero_point"]
     n, k = q.shape
-    zeros = torch.zeros(1) if "zero points ignored" in mistakes else zeros
+    if "zero points ignored" in mistakes:
+        zeros = torch.zeros(1)
     if "block_structure" in a:
         return q.double() * spread(scales, q.shape, a["block_structure"])
     if scales.dim() == 2 and scales.shape[1] > 1:

@@ -112,25 +112,30 @@ class Reference(states.States, feed_forward.FeedForward):
         visible = positions + 1
         if self.shape.windows[layer] is not None and "log n without the window" not in self.mistakes:
             visible = visible.clamp(max=self.shape.windows[layer])
-        visible = visible - 1 if "log n of the position" in self.mistakes else visible
+        if "log n of the position" in self.mistakes:
+            visible = visible - 1
         logs = visible.clamp(min=1).to(self.dtype).log()[None]
         if self.log_n["mode"] == "constant":
             length = 4096 if "no trained length" in self.mistakes else self.log_n["trained_length"]
             return logs / math.log(length)
         scales = self.weights[f"layers.{layer}.log_n_scale"].to(self.dtype)
-        scales = scales[:1].expand(len(scales)) if "first head's scale for all" in self.mistakes else scales
+        if "first head's scale for all" in self.mistakes:
+            scales = scales[:1].expand(len(scales))
         return scales[:, None] * logs
 
     def query_factors(self, positions):
         """What ministral3 multiplies queries with, by their position: [T]."""
         p = rope.parameters(self.config, False) if self.shape.kind == "ministral3" else {}
         beta, length = p.get("llama_4_scaling_beta") or 0.0, p.get("original_max_position_embeddings") or 1
-        beta = 0.0 if "no query scale" in self.mistakes else beta
+        if "no query scale" in self.mistakes:
+            beta = 0.0
         if "query scale of the longest context" in self.mistakes:
             length = self.config["max_position_embeddings"]
-        positions = positions + 1 if "query scale counted from one" in self.mistakes else positions
+        if "query scale counted from one" in self.mistakes:
+            positions = positions + 1
         steps = positions.to(self.dtype) / length
-        steps = steps if "query scale without steps" in self.mistakes else steps.floor()
+        if "query scale without steps" not in self.mistakes:
+            steps = steps.floor()
         if "query scale in base two" in self.mistakes:
             return 1 + beta * torch.log2(1 + steps)
         return 1 + beta * torch.log(1 + steps)
@@ -142,7 +147,8 @@ class Reference(states.States, feed_forward.FeedForward):
             root = math.sqrt(self.shape.head_width)
         if "no scale of scores by mscale" not in self.mistakes:
             root /= math.sqrt(self.shape.score_factor) if "scores scaled by mscale once" in self.mistakes else self.shape.score_factor
-        root = math.sqrt(self.shape.head_width) if "attention scale from the head width" in self.mistakes else root
+        if "attention scale from the head width" in self.mistakes:
+            root = math.sqrt(self.shape.head_width)
         if self.shape.by_layer and "no attention scale by layer" not in self.mistakes:
             root *= layer + 1
         constant = self.focal.get("mode") == "constant"
@@ -151,7 +157,8 @@ class Reference(states.States, feed_forward.FeedForward):
         if constant and "no temperature" not in self.mistakes:
             t = self.focal["temperature"]
             t = t[layer] if isinstance(t, list) else t
-            t = t * t if "temperature squared" in self.mistakes else t
+            if "temperature squared" in self.mistakes:
+                t = t * t
             return torch.full((rows,), root * t, dtype=self.dtype)
         if self.focal.get("mode") != "learned" or "no temperature" in self.mistakes:
             return torch.full((rows,), root, dtype=self.dtype)
@@ -168,9 +175,11 @@ class Reference(states.States, feed_forward.FeedForward):
             if "begin token left out of the mean" in self.mistakes:
                 everything = torch.cat([torch.zeros(1, dtype=self.dtype), everything[1:]])
             count = torch.arange(1, len(everything) + 1, dtype=self.dtype)
-            count = (count - 1).clamp(min=1) if "begin token left out of the mean" in self.mistakes else count
+            if "begin token left out of the mean" in self.mistakes:
+                count = (count - 1).clamp(min=1)
             running = everything.cumsum(0) / count
-            running = torch.cat([running[:1], running[:-1]]) if "tau off by one position" in self.mistakes else running
+            if "tau off by one position" in self.mistakes:
+                running = torch.cat([running[:1], running[:-1]])
             mean = running[-rows:]
             if kind == "sequence" and "sequence taken as causal" not in self.mistakes:
                 mean = mean[-1:].expand(rows)
@@ -219,7 +228,8 @@ class Reference(states.States, feed_forward.FeedForward):
                 q, k = self.clipped(q), self.clipped(k)
             if table is not None:
                 q = rope.rotate(q, table, positions, self.mistakes, s.neighbours)
-                table = rope.Table(table.frequency, 1.0) if "rope scale on queries alone" in self.mistakes else table
+                if "rope scale on queries alone" in self.mistakes:
+                    table = rope.Table(table.frequency, 1.0)
                 k = rope.rotate(k, table, positions, self.mistakes, s.neighbours)
         return self.attend(h, layer, positions, q, k, v, gate)
 
@@ -245,7 +255,8 @@ class Reference(states.States, feed_forward.FeedForward):
         if "values before keys in a latent's product" in self.mistakes:
             v, k = kv.split([s.value_width, s.unrotated], -1)
         q_turned = rope.rotate(q_turned, table, positions, self.mistakes, s.neighbours)
-        table = rope.Table(table.frequency, 1.0) if "rope scale on queries alone" in self.mistakes else table
+        if "rope scale on queries alone" in self.mistakes:
+            table = rope.Table(table.frequency, 1.0)
         # An operand of the product of keys and values.
         turned = rope.rotate(self.operand(turned)[None], table, positions, self.mistakes, s.neighbours).expand(s.heads, -1, -1)
         if "rotated dimensions of the first head's key alone" in self.mistakes:
@@ -277,7 +288,8 @@ class Reference(states.States, feed_forward.FeedForward):
         if s.windows[layer] is not None:
             hidden = hidden | (key <= positions[:, None] - s.windows[layer])
         cap = self.score_cap() if "no score cap" not in self.mistakes else None
-        cap = s.logit_cap if "logit cap on scores" in self.mistakes else cap
+        if "logit cap on scores" in self.mistakes:
+            cap = s.logit_cap
         if cap and "score cap after the mask" in self.mistakes:
             logits = logits.masked_fill(hidden, -1e30)
             hidden = torch.zeros_like(hidden)
@@ -312,7 +324,8 @@ class Reference(states.States, feed_forward.FeedForward):
             sinks = self.weights[f"layers.{layer}.sinks"].to(self.dtype)
         else:
             sinks = torch.full((self.shape.heads,), self.sink["logit"], dtype=self.dtype)
-        sinks = sinks[:1].expand(len(sinks)) if "first head's sink for all" in self.mistakes else sinks
+        if "first head's sink for all" in self.mistakes:
+            sinks = sinks[:1].expand(len(sinks))
         if "sink counted twice" in self.mistakes:  # once in each of two splits of the keys
             sinks = sinks + math.log(2)
         if "no sink in window layers" in self.mistakes and self.shape.windows[layer] is not None:
@@ -320,7 +333,8 @@ class Reference(states.States, feed_forward.FeedForward):
         sinks = sinks[:, None, None].expand(-1, len(divisors), 1)
         if "sink divided by the temperature" in self.mistakes:
             sinks = sinks / (divisors * self.shape.base)[None, :, None]
-        sinks = sinks / divisors[None, :, None] if "sink scaled like a score" in self.mistakes else sinks
+        if "sink scaled like a score" in self.mistakes:
+            sinks = sinks / divisors[None, :, None]
         cap = self.score_cap()
         sinks = cap * torch.tanh(sinks / cap) if cap and "sink under the cap" in self.mistakes else sinks
         return sinks
@@ -349,7 +363,8 @@ class Reference(states.States, feed_forward.FeedForward):
         rows = len(ids)
         positions = torch.arange(self.length, self.length + rows)
         x = w["embedding"][torch.tensor(ids)]
-        x = x if "no embedding scale" in self.mistakes else x * s.embedding_scale
+        if "no embedding scale" not in self.mistakes:
+            x = x * s.embedding_scale
         if "positions" in w and "no learned positions" not in self.mistakes:
             x = x + w["positions"][positions + (2 if "learned positions off by two" in self.mistakes else 0)]
         residual = 1.0 if "no residual multiplier" in self.mistakes else s.residual_scale
@@ -374,7 +389,8 @@ class Reference(states.States, feed_forward.FeedForward):
                 continue
             if s.both:
                 parts = [self.recurrent(h, layer), self.attention(h, layer, positions)]
-                parts = parts[1:] if "no state beside attention" in self.mistakes else parts
+                if "no state beside attention" in self.mistakes:
+                    parts = parts[1:]
                 y = sum(parts)
             else:
                 y = self.recurrent(h, layer) if s.recurrent[layer] else self.attention(h, layer, positions)
@@ -395,10 +411,12 @@ class Reference(states.States, feed_forward.FeedForward):
                 x = x + residual * (self.norm(y, name + "post_ffn") if post else y)
         self.length += rows
         head = w.get("head", w["embedding"])
-        x = x if "no final norm" in self.mistakes else self.norm(x, "final_norm")
+        if "no final norm" not in self.mistakes:
+            x = self.norm(x, "final_norm")
         logits = self.operand(x) @ head.T
         logits = logits + w["head.bias"] if "head.bias" in w and "no head bias" not in self.mistakes else logits
-        logits = logits if "no logits scaling" in self.mistakes else logits / s.logits_divisor
+        if "no logits scaling" not in self.mistakes:
+            logits = logits / s.logits_divisor
         if s.logit_cap and "no logit cap" not in self.mistakes:
             logits = s.logit_cap * torch.tanh(logits / s.logit_cap)
         return torch.log_softmax(logits, -1)

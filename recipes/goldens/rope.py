@@ -50,7 +50,8 @@ def depends_on_length(c):
 def table(c, shape, sliding, length, mistakes=()):
     if shape.kind == "gpt2":
         return None
-    sliding = False if "one rope base for all layers" in mistakes else sliding
+    if "one rope base for all layers" in mistakes:
+        sliding = False
     p = parameters(c, sliding)
     if "rope scaling on the window layers too" in mistakes and sliding:
         p |= {k: v for k, v in parameters(c, False).items() if k != "rope_theta"}
@@ -59,7 +60,8 @@ def table(c, shape, sliding, length, mistakes=()):
     theta = p["rope_theta"]
     if "rope theta" in mistakes:
         theta *= 1.1
-    theta = 10000.0 if "rope theta of the other generation of keys" in mistakes else theta
+    if "rope theta of the other generation of keys" in mistakes:
+        theta = 10000.0
     part, head_width = p.get("partial_rotary_factor", 1.0), shape.kind_width[sliding]
     if kind == "proportional":
         return proportional(p, part, theta, head_width, mistakes)
@@ -86,7 +88,8 @@ def table(c, shape, sliding, length, mistakes=()):
     assert kind in ("longrope", "su"), kind
     factor = factor or maximum / original
     long = length > original
-    long = not long if "long and short factors swapped" in mistakes else long
+    if "long and short factors swapped" in mistakes:
+        long = not long
     divisor = torch.tensor(p["long_factor" if long else "short_factor"], dtype=torch.float64)
     scale = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
     if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
@@ -99,7 +102,8 @@ def proportional(p, part, theta, head_width, mistakes):
     turning = head_width // 2 if "whole head rotated" in mistakes else int(part * head_width // 2)
     span = 2 * turning if "proportional rotation with the span of what turns" in mistakes else head_width
     frequency = theta ** (-torch.arange(0, 2 * turning, 2, dtype=torch.float64) / span)
-    frequency = frequency if "no rope scaling" in mistakes else frequency / p.get("factor", 1.0)
+    if "no rope scaling" not in mistakes:
+        frequency = frequency / p.get("factor", 1.0)
     if "proportional rotation pairs within what turns" in mistakes:
         return Table(frequency, 1.0)
     return Table(torch.cat([frequency, torch.zeros(head_width // 2 - turning, dtype=torch.float64)]), 1.0)
@@ -120,7 +124,8 @@ def yarn(p, plain, theta, width, original, factor, mistakes):
         scale = mscale(p["mscale"]) / mscale(p["mscale_all_dim"])
     if p.get("attention_factor") is not None and "attention_factor ignored" not in mistakes:
         scale = p["attention_factor"]
-    scale = 1.0 if "no rope scale" in mistakes else scale
+    if "no rope scale" in mistakes:
+        scale = 1.0
     dimension = lambda rotations: width * math.log(original / (rotations * 2 * math.pi)) / (2 * math.log(theta))
     fast, slow = p.get("beta_fast") or 32, p.get("beta_slow") or 1
     if "betas ignored" in mistakes:
@@ -135,7 +140,8 @@ def yarn(p, plain, theta, width, original, factor, mistakes):
 
 def rotate(x, table, positions, mistakes=(), neighbours=False):
     """x is [H, T, D]; the first R are rotated, halves paired: (i, i + R/2), or neighbours: (2i, 2i + 1)."""
-    positions = (positions - 1).clamp(min=0) if "positions off by one" in mistakes else positions
+    if "positions off by one" in mistakes:
+        positions = (positions - 1).clamp(min=0)
     angle = positions.to(x.dtype)[:, None] * table.frequency.to(x.dtype)
     cos, sin = angle.cos() * table.scale, angle.sin() * table.scale
     width, half = x.shape[-1], table.frequency.shape[0]
@@ -149,5 +155,6 @@ def rotate(x, table, positions, mistakes=(), neighbours=False):
     else:
         a, b = x[..., :half], x[..., half:]
         x = torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
-    kept = kept * table.scale if "scale on the whole head" in mistakes else kept
+    if "scale on the whole head" in mistakes:
+        kept = kept * table.scale
     return torch.cat([kept, x] if "rotated part at the end of the head" in mistakes else [x, kept], dim=-1)

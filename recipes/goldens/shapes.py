@@ -161,7 +161,8 @@ class Shape:
             sliding = [self.kind in ("mistral", "mixtral", "phi3", "ministral", "ministral3", "starcoder2") and window is not None] * self.layers
         if self.kind == "gemma4_text":
             sliding[-1] = False
-        sliding = sliding[-1:] + sliding[:-1] if "layer types shifted by one" in mistakes else sliding
+        if "layer types shifted by one" in mistakes:
+            sliding = sliding[-1:] + sliding[:-1]
         self.sliding = sliding
         if "window one wider" in mistakes and window:
             window += 1

@@ -17,7 +17,8 @@ class States:
         tail = self.tails[layer] if self.tails[layer] is not None else x.new_zeros(width - 1, x.shape[1])
         padded = torch.cat([tail, x])
         self.tails[layer] = padded[-(width - 1) :]
-        conv = conv.flip(0) if "convolution turned round" in self.mistakes else conv
+        if "convolution turned round" in self.mistakes:
+            conv = conv.flip(0)
         if "convolution without the row itself" in self.mistakes:
             padded = torch.cat([padded[:1] * 0, padded])
         y = sum(conv[j] * padded[j : j + rows] for j in range(width))
@@ -34,9 +35,11 @@ class States:
         b, c, x = self.linear(h, name + "conv_in", "no bias around the convolution").chunk(3, -1)
         if "gates of the convolution swapped" in self.mistakes:
             b, c = c, b
-        b = torch.ones_like(b) if "no gate before the convolution" in self.mistakes else b
+        if "no gate before the convolution" in self.mistakes:
+            b = torch.ones_like(b)
         y = self.convolved(b * x, name + "conv", layer)
-        y = self.silu(y) if "SiLU after the short convolution" in self.mistakes else y
+        if "SiLU after the short convolution" in self.mistakes:
+            y = self.silu(y)
         return self.linear(y if "no gate after the convolution" in self.mistakes else c * y, name + "conv_o", "no bias around the convolution")
 
     def state_space(self, h, layer):
@@ -53,15 +56,18 @@ class States:
         if "gate and input of the state swapped" in self.mistakes:
             z, channels = channels[:, :values], torch.cat([z, channels[:, values:]], -1)
         mixed = self.convolved(channels, name + "space_conv", layer)
-        mixed = mixed if "convolution without SiLU" in self.mistakes else self.silu(mixed)
+        if "convolution without SiLU" not in self.mistakes:
+            mixed = self.silu(mixed)
         u, b, c = mixed.split([values, keys, keys], -1)
         if "what is written and read of the state swapped" in self.mistakes:
             b, c = c, b
         step = d + self.weights[name + "space_bias"]
         step = step.exp() if "decay without softplus" in self.mistakes else torch.nn.functional.softplus(step)
-        step = step if "no least step" in self.mistakes else step.clamp(min=s.step_min)
+        if "no least step" not in self.mistakes:
+            step = step.clamp(min=s.step_min)
         decay = (-self.weights[name + "space_log"].exp() * step).exp()
-        decay = torch.ones_like(decay) if "no decay of the state" in self.mistakes else decay
+        if "no decay of the state" in self.mistakes:
+            decay = torch.ones_like(decay)
         if "decay of the state without its logarithm" in self.mistakes:
             decay = (self.weights[name + "space_log"] * step).exp()
         share = s.value_heads // s.key_heads
@@ -82,9 +88,11 @@ class States:
             out.append((source * c[i, :, :, None]).sum(1))
         self.states[layer] = state
         y = torch.stack(out)
-        y = y if "no skip of the state" in self.mistakes else y + self.weights[name + "space_skip"][:, None] * u
+        if "no skip of the state" not in self.mistakes:
+            y = y + self.weights[name + "space_skip"][:, None] * u
         gate = z.sigmoid() if "sigmoid for the SiLU of the state's gate" in self.mistakes else self.silu(z)
-        gate = torch.ones_like(z) if "no gate of the state" in self.mistakes else gate
+        if "no gate of the state" in self.mistakes:
+            gate = torch.ones_like(z)
         y, late = y.reshape(rows, -1), s.gate_first == ("state's gate on the other side of its norm" in self.mistakes)
         y = self.normed_in_groups(y if late else y * gate, name + "space_norm") * (gate if late else 1)
         return self.linear(y, name + "space_o", "no bias around the state") * self.multiplier("the state's outputs")
@@ -101,7 +109,8 @@ class States:
         """A gated delta rule, row by row: a state [key dim, value dim] of each value head in place of keys and values."""
         s, name, rows = self.shape, f"layers.{layer}.", h.shape[0]
         mixed = self.convolved(self.linear(h, name + "delta_qkv"), name + "delta_conv", layer)
-        mixed = mixed if "convolution without SiLU" in self.mistakes else self.silu(mixed)
+        if "convolution without SiLU" not in self.mistakes:
+            mixed = self.silu(mixed)
         keys, values = s.key_heads * s.key_dim, s.value_heads * s.value_dim
         q, k, v = mixed.split([keys, keys, values], -1)
         z = self.linear(h, name + "delta_z").view(rows, s.value_heads, s.value_dim)
@@ -110,7 +119,8 @@ class States:
         step = a + self.weights[name + "delta_bias"]
         step = step.exp() if "decay without softplus" in self.mistakes else torch.nn.functional.softplus(step)
         decay = (-self.weights[name + "delta_log"].exp() * step).exp()
-        decay = torch.ones_like(decay) if "no decay of the state" in self.mistakes else decay
+        if "no decay of the state" in self.mistakes:
+            decay = torch.ones_like(decay)
         share = s.value_heads // s.key_heads
 
         def heads(x):
@@ -120,7 +130,8 @@ class States:
             return x.repeat(1, share, 1) if "key heads dealt round" in self.mistakes else x.repeat_interleave(share, 1)
 
         q, k, v = heads(q) * s.key_dim**-0.5, heads(k), v.view(rows, s.value_heads, s.value_dim)
-        q = q * s.key_dim**0.5 if "queries of the state not scaled" in self.mistakes else q
+        if "queries of the state not scaled" in self.mistakes:
+            q = q * s.key_dim**0.5
         state = self.states[layer]
         if state is None:
             state = h.new_zeros(s.value_heads, s.key_dim, s.value_dim)
@@ -130,13 +141,15 @@ class States:
             state = state * decay[i, :, None, None]
             read = held if "state read before its decay" in self.mistakes else state
             change = beta[i, :, None] * (v[i] - (read * k[i, :, :, None]).sum(1))
-            change = beta[i, :, None] * v[i] if "values added without what is stored" in self.mistakes else change
+            if "values added without what is stored" in self.mistakes:
+                change = beta[i, :, None] * v[i]
             before, state = state, state + k[i, :, :, None] * change[:, None]
             source = before if "output before the state is written" in self.mistakes else state
             out.append((source * q[i, :, :, None]).sum(1))
         self.states[layer] = state
         y = torch.stack(out)
-        y = y * self.silu(z) if "state's gate before its norm" in self.mistakes else y
+        if "state's gate before its norm" in self.mistakes:
+            y = y * self.silu(z)
         y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + s.eps)
         y = y * (self.weights[name + "delta_norm"] + ("state's norm plus one" in self.mistakes))
         if "state's gate before its norm" not in self.mistakes and "no gate of the state" not in self.mistakes:

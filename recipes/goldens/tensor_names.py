@@ -203,7 +203,8 @@ def canonical(config, tensors, mistakes=()):
         gate, up = out.pop(name).chunk(2)
         prefix, ending = name.split("gate_up")
         out[prefix + "gate" + ending], out[prefix + "up" + ending] = gate, up
-    out = {other_expert(name, out): w for name, w in out.items()} if "experts shifted by one" in mistakes else out
+    if "experts shifted by one" in mistakes:
+        out = {other_expert(name, out): w for name, w in out.items()}
     if "gate and up swapped" in mistakes:
         for name in [n for n in out if ".gate" in n]:
             other = name.replace(".gate", ".up")
