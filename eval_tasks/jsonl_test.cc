@@ -329,8 +329,9 @@ TEST(JsonlTest, MalformedTemplatesAndFilesAreRejected) {
     const auto task = MakeJsonlTask(JsonlSpec({{"prompt", prompt}}), "rows.jsonl", row);
     EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument) << prompt;
   }
-  EXPECT_THAT(MakeJsonlTask(JsonlSpec({{"path", "/nowhere/rows.jsonl"}})).status().message(),
-              Message("/nowhere/rows.jsonl"));
+  const testing_support::TemporaryDirectory directory;
+  const std::string absent = directory.File("rows.jsonl");
+  EXPECT_THAT(MakeJsonlTask(JsonlSpec({{"path", absent}})).status().message(), Message(absent));
   EXPECT_FALSE(MakeJsonlTask(JsonlSpec({{"path", "."}})).ok()) << "a directory";
   EXPECT_EQ(MakeJsonlTask(JsonlSpec({{"sha256", "00"}}), "rows.jsonl", row).status().code(),
             absl::StatusCode::kFailedPrecondition);

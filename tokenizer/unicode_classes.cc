@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/check.h"
+
 namespace varifocal {
 
 const uint16_t* UnicodeClasses() {
@@ -11,6 +13,7 @@ const uint16_t* UnicodeClasses() {
     filled->reserve(0x110000);
     for (int i = 0; i < kUnicodeClassRunsSize; i += 2)
       filled->insert(filled->end(), kUnicodeClassRuns[i], kUnicodeClassRuns[i + 1]);
+    VF_CHECK(filled->size() == 0x110000, "the runs cover all code points");
     return filled;
   }();
   return table->data();

@@ -108,7 +108,7 @@ absl::StatusOr<Json> ScoreOne(const std::string& name, const Json& line, const M
   return metric->Score(input);
 }
 
-class JudgeAnswers : public Command {
+class ScoreAnswers : public Command {
  public:
   void AddFlags(FlagSet& flags) override {
     flags.Add("jsonl", &jsonl_, "PATH", "one answer a line; - is standard input").Required();
@@ -116,7 +116,7 @@ class JudgeAnswers : public Command {
 
   absl::StatusOr<ExitCode> Run(Console& console, const GlobalFlags&) override {
     bool has_error = false;
-    const auto judge = [&](int64_t, absl::string_view text) -> absl::Status {
+    const auto score = [&](int64_t, absl::string_view text) -> absl::Status {
       ASSIGN_OR_RETURN(const Json line, ParseJsonObject(text));
       ASSIGN_OR_RETURN(const Json written, ParseRowObject(text));
       ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(line));
@@ -129,7 +129,7 @@ class JudgeAnswers : public Command {
       }
       return Print(console, values);
     };
-    RETURN_IF_ERROR(ForEachLine(jsonl_, judge, [&](const absl::Status& error) {
+    RETURN_IF_ERROR(ForEachLine(jsonl_, score, [&](const absl::Status& error) {
       has_error = true;
       console.err << "varifocal: " << error.message() << "\n";
       Print(console, {{"error", std::string(error.message())}}).IgnoreError();  // a line for every line
@@ -175,7 +175,7 @@ are scored, and the exit code is 1.)",
         "echo '{\"metric\": \"token_f1\", \"prediction\": \"the red door\", \"gold\": [\"a red door\"]}' > "
         "answers.jsonl\n"
         "varifocal metric --jsonl=answers.jsonl --format=jsonl",
-    .make = &Make<JudgeAnswers>,
+    .make = &Make<ScoreAnswers>,
 };
 
 }  // namespace varifocal::client

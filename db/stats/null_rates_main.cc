@@ -15,13 +15,6 @@
 namespace varifocal::stats {
 namespace {
 
-bool all_good = true;  // every row so far
-
-const char* EndOfRow(bool is_good) {
-  all_good &= is_good;
-  return is_good ? "" : "  outside";
-}
-
 // Three standard errors of a rate of 5 %.
 double Slack(double experiments) { return 3 * std::sqrt(0.05 * 0.95 / experiments); }
 
@@ -31,7 +24,8 @@ struct PairDesign {
   double false_low, coverage_low;  // what is expected of this design
 };
 
-void CheckPairs(long experiments, long draws) {
+bool CheckPairs(long experiments, long draws) {
+  bool all_good = true;
   const double slack = Slack(experiments);
   std::printf("%-44s %11s %11s %10s %10s %11s %11s\n", "design", "correlation", "interval, p", "coverage", "sign flips",
               "equivalent", "rows as 1");
@@ -60,12 +54,16 @@ void CheckPairs(long experiments, long draws) {
                            (!is_null || (rates.interval >= row.false_low - slack && rates.interval <= 0.06 + slack));
       std::printf("%-44s %11.1f %9.2f %% %8.2f %% %8.2f %% %9.2f %% %9.1f %%%s\n", row.name, correlation,
                   100 * rates.interval, 100 * rates.coverage, 100 * rates.sign_flip, 100 * rates.equivalent,
-                  100 * unclustered.interval, EndOfRow(is_good));
+                  100 * unclustered.interval, is_good ? "" : "  outside");
+      std::fflush(stdout);
+      all_good &= is_good;
     }
   }
+  return all_good;
 }
 
-void CheckRelativeGains(long experiments) {
+bool CheckRelativeGains(long experiments) {
+  bool all_good = true;
   const double slack = Slack(experiments);
   std::printf("%-44s %11s %11s %11s\n", "relative gain", "correlation", "has one", "coverage");
   for (double correlation : {0.0, 0.3, 0.7}) {
@@ -83,13 +81,17 @@ void CheckRelativeGains(long experiments) {
       const bool is_good =
           rates.relative_coverage >= row.coverage_low - slack / std::sqrt(rates.relative) && rates.contradictions == 0;
       std::printf("%-44s %11.1f %9.1f %% %9.2f %%%s\n", row.name, correlation, 100 * rates.relative,
-                  100 * rates.relative_coverage, EndOfRow(is_good));
+                  100 * rates.relative_coverage, is_good ? "" : "  outside");
+      std::fflush(stdout);
+      all_good &= is_good;
     }
   }
+  return all_good;
 }
 
 // By base rate: the share of answers that are right. Where most answers are right, or most wrong, few of them differ.
-void CheckBaseRates(long experiments) {
+bool CheckBaseRates(long experiments) {
+  bool all_good = true;
   const double slack = Slack(experiments);
   std::printf("%-12s %9s %9s | %-38s | %19s | %9s | %12s | %12s\n", "tasks x", "contexts", "right",
               "p < 0.05 at correlation 0, 0.3, 0.6, 0.9", "coverage", "few", "+-10 points:", "+-3 points:");
@@ -121,14 +123,19 @@ void CheckBaseRates(long experiments) {
                      none.contradictions == 0;
         }
         std::printf(" | %6.2f to %6.2f %% | %7.1f %% | %10.1f %% | %10.2f %%%s\n", 100 * coverage_low,
-                    100 * coverage_high, 100 * few_differ, 100 * gain_coverage, 100 * equivalent, EndOfRow(is_good));
+                    100 * coverage_high, 100 * few_differ, 100 * gain_coverage, 100 * equivalent,
+                    is_good ? "" : "  outside");
+        std::fflush(stdout);
+        all_good &= is_good;
       }
     }
   }
+  return all_good;
 }
 
 // Values without bounds: the t interval as it is.
-void CheckUnbounded(long experiments) {
+bool CheckUnbounded(long experiments) {
+  bool all_good = true;
   const double slack = Slack(experiments);
   std::printf("%-44s %11s %11s %11s %11s\n", "normal values without bounds", "correlation", "score", "difference",
               "false");
@@ -143,11 +150,16 @@ void CheckUnbounded(long experiments) {
     const auto is_near = [&](double coverage) { return std::abs(coverage - 0.95) <= 0.02 + slack; };
     const bool is_good = is_near(rates.score) && is_near(rates.difference) && rates.contradictions == 0;
     std::printf("%3d contexts of %d %27s %11.1f %9.2f %% %9.2f %% %9.2f %%%s\n", size.contexts, size.questions, "",
-                size.correlation, 100 * rates.score, 100 * rates.difference, 100 * rates.interval, EndOfRow(is_good));
+                size.correlation, 100 * rates.score, 100 * rates.difference, 100 * rates.interval,
+                is_good ? "" : "  outside");
+    std::fflush(stdout);
+    all_good &= is_good;
   }
+  return all_good;
 }
 
-void CheckFamilies(long experiments) {
+bool CheckFamilies(long experiments) {
+  bool all_good = true;
   std::printf("%-44s %17s %17s %17s\n", "a job without any difference", "some p < 0.05", "some outcome", "with max-t");
   struct Family {
     const char* name;
@@ -159,11 +171,15 @@ void CheckFamilies(long experiments) {
     const auto rates = SimulateFamily(family.design, jobs, 3, /*max_t_draws=*/1999);
     const bool is_good = std::max(rates.any_outcome, rates.any_max_t) <= 0.05 + 3 * std::sqrt(0.05 * 0.95 / jobs);
     std::printf("%-44s %15.1f %% %15.2f %% %15.2f %%%s\n", family.name, 100 * rates.any_unadjusted,
-                100 * rates.any_outcome, 100 * rates.any_max_t, EndOfRow(is_good));
+                100 * rates.any_outcome, 100 * rates.any_max_t, is_good ? "" : "  outside");
+    std::fflush(stdout);
+    all_good &= is_good;
   }
+  return all_good;
 }
 
-void CheckSeeds(long experiments) {
+bool CheckSeeds(long experiments) {
+  bool all_good = true;
   const double slack = Slack(experiments);
   std::printf("%-52s %11s %11s %11s %11s %11s\n", "training seeds (standard deviations: seeds, contexts)", "interval",
               "coverage", "no seeds", "one run", "no contexts");
@@ -194,9 +210,12 @@ void CheckSeeds(long experiments) {
           rates.coverage >= 1 - most && (!is_null || rates.interval <= most) && rates.contradictions == 0;
       std::printf("%d seeds, %-43s %9.2f %% %9.2f %% %9.1f %% %9.1f %% %9.1f %%%s\n", seeds, row.name,
                   100 * rates.interval, 100 * rates.coverage, 100 * rates.seeds_ignored, 100 * rates.one_run,
-                  100 * rates.contexts_ignored, EndOfRow(is_good));
+                  100 * rates.contexts_ignored, is_good ? "" : "  outside");
+      std::fflush(stdout);
+      all_good &= is_good;
     }
   }
+  return all_good;
 }
 
 }  // namespace
@@ -209,7 +228,7 @@ int main(int argc, char** argv) {
   const std::string section = argc > 3 ? argv[3] : "all";
   const struct {
     const char* name;
-    std::function<void()> check;
+    std::function<bool()> check;
   } sections[] = {
       {"pairs", [&] { return CheckPairs(experiments, draws); }},
       {"relative_gains", [&] { return CheckRelativeGains(experiments); }},
@@ -226,12 +245,12 @@ int main(int argc, char** argv) {
         "usage: null_rates [EXPERIMENTS [DRAWS [pairs|relative_gains|base_rates|unbounded|families|seeds]]], DRAWS may be 0\n");
     return 2;
   }
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::printf("%ld experiments a row, %ld sign flips each; nominal 5 %%.\n", experiments, draws);
+  bool all_good = true;
   for (const auto& [name, check] : sections) {
     if (section != "all" && section != name) continue;
     std::printf("\n");
-    check();
+    all_good &= check();
   }
   return all_good ? 0 : 1;
 }

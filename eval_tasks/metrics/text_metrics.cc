@@ -14,7 +14,7 @@ namespace varifocal {
 namespace {
 
 absl::Status NeedGold(const MetricInput& input) {
-  if (input.gold.empty()) return InvalidArgument("no gold answer: at least 1 is needed to judge a text");
+  if (input.gold.empty()) return InvalidArgument("no gold answer: at least 1 is needed to score a text");
   return absl::OkStatus();
 }
 

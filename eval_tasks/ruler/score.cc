@@ -10,7 +10,7 @@ namespace varifocal::ruler {
 namespace {
 
 absl::StatusOr<std::ptrdiff_t> CountReferencesInside(const MetricInput& input) {
-  if (input.gold.empty()) return InvalidArgument("no reference: at least 1 is needed to judge an answer");
+  if (input.gold.empty()) return InvalidArgument("no reference: at least 1 is needed to score an answer");
   const std::string answer = PythonLower(CleanAnswer(input.prediction));
   return std::count_if(input.gold.begin(), input.gold.end(),
                        [&](const std::string& reference) { return absl::StrContains(answer, PythonLower(reference)); });

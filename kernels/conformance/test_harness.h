@@ -24,10 +24,10 @@ T Take(Result<T> result, const char* file = __builtin_FILE(), int line = __built
 }
 
 // Ends a check with what a part of it complains of.
-#define RETURN_COMPLAINT(...)                 \
-  do {                                        \
-    std::string complaint = (__VA_ARGS__);    \
-    if (!complaint.empty()) return complaint; \
+#define RETURN_COMPLAINT(...)               \
+  do {                                      \
+    std::string returned = (__VA_ARGS__);   \
+    if (!returned.empty()) return returned; \
   } while (false)
 
 // Half the distance from 1 to the next float: the relative error of one rounding.

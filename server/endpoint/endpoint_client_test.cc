@@ -213,7 +213,8 @@ TEST_F(EndpointClientTest, ChecksTheCertificate) {
   EXPECT_THAT(pauses_ms_, IsEmpty());  // not attempted again
   const absl::Status trusted = Client({.url = server.url(), .ca_file = certificate})->Connect();
   EXPECT_TRUE(trusted.ok()) << trusted;
-  EXPECT_THAT(Client({.url = server.url(), .ca_file = "/nowhere.pem"})->Connect().message(), HasSubstr("/nowhere.pem"));
+  const std::string absent = directory + "/absent.pem";
+  EXPECT_THAT(Client({.url = server.url(), .ca_file = absent})->Connect().message(), HasSubstr(absent));
 }
 
 TEST_F(EndpointClientTest, ChoosesTheModel) {

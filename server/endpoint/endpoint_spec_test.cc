@@ -63,6 +63,7 @@ TEST(EndpointSpec, ReadsTheKeyFromTheEnvironment) {
 
 TEST(EndpointSpec, RefusesMistakesInOneSentence) {
   const std::string broken_key = Written("broken_key", "two words");
+  const std::string absent = broken_key + "_absent";
   const std::string list = Written("list", "[1]");
   const std::string variables = Written("variables", R"({"chat_template_kwargs": 1})");
   const struct {
@@ -90,7 +91,7 @@ TEST(EndpointSpec, RefusesMistakesInOneSentence) {
       {"a=http://host/v1,tokenizer=d,counts=unchecked", {"api=chat"}},
       {"a=http://host/v1,tokenizer=d,api=chat,prompts=ids", {"api=completions"}},
       {"a=http://host/v1,tokenizer=d,api=chat,body-file=" + variables, {"JSON"}},
-      {"a=http://host/v1,tokenizer=d,key-file=/nowhere", {"/nowhere"}},
+      {absl::StrCat("a=http://host/v1,tokenizer=d,key-file=", absent), {absent}},
       {"a=http://host/v1,tokenizer=d,key-env=VARIFOCAL_NO_SUCH", {}},
       {"a=http://host/v1,tokenizer=d,key-file=" + broken_key, {}},
       {"a=http://host/v1,tokenizer=d,body-file=" + list, {"JSON"}},

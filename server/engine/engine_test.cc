@@ -3,6 +3,8 @@
 #include "server/engine/engine.h"
 #include "base/reason.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <future>
 #include <limits>
@@ -391,9 +393,9 @@ TEST(LoadTest, RulesAndIgnoredKeysReachTheCheckpoint) {
 }
 
 TEST(LoadTest, MissingDirectoryAndBadOptions) {
-  EXPECT_EQ(LoadModel("/nowhere/at/all", {}).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(LoadModel("/nowhere/at/all", {}).status().message()),
-              HasSubstr("/nowhere/at/all/config.json"));
+  const std::string absent = absl::StrCat(testing::TempDir(), "/absent_", getpid());
+  EXPECT_EQ(LoadModel(absent, {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(LoadModel(absent, {}).status().message()), HasSubstr(absent + "/config.json"));
   EXPECT_FALSE(LoadModel(GoldenDirectory("tied-d16-f32"), {.dtype = "f64"}).ok());
   EXPECT_FALSE(LoadModel(GoldenDirectory("tied-d16-f32"), {.device = "tpu"}).ok());
   EXPECT_FALSE(LoadModel(GoldenDirectory("tied-d16-f32"), {.threads = -1}).ok());

@@ -70,7 +70,7 @@ const std::string& Database() {
 // The bytes as a file of judgments about a finished job.
 void RunJudgments(absl::string_view bytes) {
   const std::string path = InputFileOf(bytes, "judgments.jsonl");
-  ExpectRefusal(client::ImportJudgments({.paths = {path}, .database_path = Database()}).status());
+  ExpectOkOrRefusal(client::ImportJudgments({.paths = {path}, .database_path = Database()}).status());
 }
 
 // The bytes as the SQL of `varifocal query`; the first rows are read.
@@ -90,7 +90,7 @@ void RunSql(absl::string_view bytes) {
                           VF_CHECK(values.size() == column_count);
                           return ++row_count < kRowsMax ? absl::OkStatus() : absl::CancelledError("enough rows");
                         }});
-  if (!status.ok() && !absl::IsCancelled(status)) ExpectRefusal(status);
+  if (!status.ok() && !absl::IsCancelled(status)) ExpectOkOrRefusal(status);
 }
 
 // The bytes as what a browser sends to the dashboard; "PORT" is the server's. The answer is HTTP or a closed
@@ -154,32 +154,32 @@ void RunCompletion(absl::string_view bytes) {
 void RunGenerationConfig(absl::string_view bytes) {
   constexpr int64_t kVocabularySize = 1000;
   const auto eos = ParseGenerationConfigEos(bytes, kVocabularySize);
-  if (!eos.ok()) ExpectRefusal(eos.status());
+  if (!eos.ok()) ExpectOkOrRefusal(eos.status());
   if (eos.ok() && eos->has_value()) {
     for (const int32_t id : **eos) VF_CHECK(id >= 0 && id < kVocabularySize);
   }
   const std::string path = InputFileOf(bytes, "generation_config.json");
-  ExpectRefusal(ReadSamplingDefaults(path.substr(0, path.rfind('/')), kVocabularySize).status());
+  ExpectOkOrRefusal(ReadSamplingDefaults(path.substr(0, path.rfind('/')), kVocabularySize).status());
 }
 
 // One file with certificate, key and authority.
 void RunTlsFile(absl::string_view bytes) {
   const std::string path = InputFileOf(bytes, "tls.pem");
-  ExpectRefusal(ReadTlsMaterial({.certificate = path, .key = path, .client_ca = path}).status());
+  ExpectOkOrRefusal(ReadTlsMaterial({.certificate = path, .key = path, .client_ca = path}).status());
 }
 
 // Values of flags.
 void RunFlagValues(absl::string_view bytes) {
-  ExpectRefusal(ParseVariantList(bytes).status());
-  ExpectRefusal(ParseOverrideValues(kFocalTemperature, bytes).status());
+  ExpectOkOrRefusal(ParseVariantList(bytes).status());
+  ExpectOkOrRefusal(ParseOverrideValues(kFocalTemperature, bytes).status());
   const auto shard = ParseShard(bytes);
   if (shard.ok()) VF_CHECK(shard->index >= 1 && shard->index <= shard->count);
   const auto length = client::ParseContextLength(bytes);
   if (length.ok()) VF_CHECK(*length >= 1);
-  ExpectRefusal(ParseListenAddress(std::string(bytes)).status());
-  ExpectRefusal(ParseWorkerAddresses(std::string(bytes)).status());
-  ExpectRefusal(ParseEndpointSpec(bytes).status());
-  ExpectRefusal(client::ReadTokenIds(InputFileOf(bytes, "ids.json")).status());
+  ExpectOkOrRefusal(ParseListenAddress(std::string(bytes)).status());
+  ExpectOkOrRefusal(ParseWorkerAddresses(std::string(bytes)).status());
+  ExpectOkOrRefusal(ParseEndpointSpec(bytes).status());
+  ExpectOkOrRefusal(client::ReadTokenIds(InputFileOf(bytes, "ids.json")).status());
 }
 
 void RunNames(absl::string_view bytes) {
@@ -187,23 +187,23 @@ void RunNames(absl::string_view bytes) {
   if (key.ok()) {
     VF_CHECK(bytes.empty() || *ParsePageToken("jobs", MakePageToken("jobs", *key)) == *key);
   } else {
-    ExpectRefusal(key.status());
+    ExpectOkOrRefusal(key.status());
   }
   const auto job_id = ParseJobResource(bytes, "name");
   if (job_id.ok()) {
     VF_CHECK(*job_id > 0);
   } else {
-    ExpectRefusal(job_id.status());
+    ExpectOkOrRefusal(job_id.status());
   }
   const auto model = ParseModelResource(bytes, "name");
   if (model.ok()) {
     VF_CHECK(ModelResource(*model) == bytes);
   } else {
-    ExpectRefusal(model.status());
+    ExpectOkOrRefusal(model.status());
   }
 }
 
-void RunTokenFile(absl::string_view bytes) { ExpectRefusal(Tokens::Parse(bytes).status()); }
+void RunTokenFile(absl::string_view bytes) { ExpectOkOrRefusal(Tokens::Parse(bytes).status()); }
 
 }  // namespace
 

@@ -24,7 +24,7 @@ const std::vector<FuzzTarget>& FuzzTargets();        // files of models and data
 const std::vector<FuzzTarget>& ClientFuzzTargets();  // what users write and send
 
 // Success, or what every parser answers to bytes that it does not accept.
-inline void ExpectRefusal(const absl::Status& status) {
+inline void ExpectOkOrRefusal(const absl::Status& status) {
   if (status.ok()) return;
   VF_CHECK(absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status));
   VF_CHECK(!status.message().empty());
@@ -36,7 +36,7 @@ inline void PrintTo(const FuzzTarget& target, std::ostream* out) { *out << targe
 
 // ASSIGN_OR_REFUSE(const auto value, Parse(bytes)): ASSIGN_OR_RETURN of a target, which ends at a refusal.
 #define ASSIGN_OR_REFUSE(left, expression) VF_ASSIGN_OR_REFUSE_(VF_CONCAT_(vf_status_or_, __LINE__), left, expression)
-#define VF_ASSIGN_OR_REFUSE_(temporary, left, expression)        \
-  auto temporary = (expression);                                 \
-  if (!temporary.ok()) return ExpectRefusal(temporary.status()); \
+#define VF_ASSIGN_OR_REFUSE_(temporary, left, expression)            \
+  auto temporary = (expression);                                     \
+  if (!temporary.ok()) return ExpectOkOrRefusal(temporary.status()); \
   left = std::move(temporary).value()

@@ -275,7 +275,8 @@ class OverTls(unittest.TestCase):
 class Alone(unittest.TestCase):
     def test_no_daemon_is_unavailable(self) -> None:
         with self.assertRaises(varifocal.VarifocalError) as caught:
-            varifocal.connect("unix:/nowhere/socket", connect_timeout=0.2)
+            with tempfile.TemporaryDirectory() as folder:
+                varifocal.connect(f"unix:{folder}/socket", connect_timeout=0.2)
         self.assertEqual(caught.exception.code, grpc.StatusCode.UNAVAILABLE)
 
     def test_what_cannot_be_meant_is_a_value_error(self) -> None:
@@ -283,8 +284,8 @@ class Alone(unittest.TestCase):
             varifocal.connect(token_file="token")
         with self.assertRaisesRegex(ValueError, "together"):
             varifocal.connect(tls_ca="ca", tls_cert="cert")
-        with self.assertRaises(FileNotFoundError):
-            varifocal.Database("/nowhere/results.db")
+        with tempfile.TemporaryDirectory() as folder, self.assertRaises(FileNotFoundError):
+            varifocal.Database(pathlib.Path(folder) / "results.db")
 
     def test_variants(self) -> None:
         self.assertEqual(varifocal.parse_variant("a@t=0.5"), config_pb2.Variant(name="a@t=0.5"))
