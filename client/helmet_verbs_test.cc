@@ -181,25 +181,26 @@ TEST_F(HelmetVerbsTest, JudgmentsBecomeAMetric) {
   EXPECT_THAT(ReadFile(directory_.File("r.html")), HasSubstr("imported/correct"));
 
   struct Bad {
-    std::string name, bytes, message;
+    std::string name, bytes;
+    std::vector<std::string> values;
   };
   const std::string unknown(64, '0');
   const Bad bads[] = {
-      {"a.jsonl", "", "a.jsonl: has no judgments"},
-      {"b.jsonl", line(), "b.jsonl:1: the score \"correct\" is 2; it must be a number from 0 to 1"},
-      {"c.jsonl", "\n" + line({{"scores", {{"c", "x"}}}}), "c.jsonl:2: the score \"c\" is \"x\""},
-      {"d.jsonl", line({{"scores", Json::object()}}), "d.jsonl:1: \"scores\" must be an object"},
-      {"e.jsonl", line({{"scores", {{"a b", 1}}}}), "e.jsonl:1: a score is called \"a b\""},
-      {"f.jsonl", line({{"token_ids_sha256", "12"}}), "f.jsonl:1: \"token_ids_sha256\" is \"12\""},
-      {"g.jsonl", line({{"token_ids_sha256", unknown}, {"scores", {{"c", 1}}}}), "its 1 judgment belongs to no answer"},
-      {"h.jsonl", line({{"scores", {{"c", 1}}}}) + line({{"scores", {{"c", 0}}}}), "h.jsonl:2: this answer of other"},
-      {"i.jsonl", line({{"scores", {{"c", 1}}}, {"variant", "none"}}), "has no variant \"none\", only other"},
-      {"k.json", "{\"data\": [", "k.json: "},
-      {"l.json", "[]", "l.json: is no result file of HELMET's"},
-      {"m.json", R"({"data": [{"gpt-4-scores": {"fluency": 1, "correctness": 1}}]})", "m.json: data[0] has no"},
+      {"a.jsonl", "", {"a.jsonl"}},
+      {"b.jsonl", line(), {"b.jsonl:1", "\"correct\"", "2", "0", "1"}},
+      {"c.jsonl", "\n" + line({{"scores", {{"c", "x"}}}}), {"c.jsonl:2", "\"c\"", "\"x\""}},
+      {"d.jsonl", line({{"scores", Json::object()}}), {"d.jsonl:1", "\"scores\""}},
+      {"e.jsonl", line({{"scores", {{"a b", 1}}}}), {"e.jsonl:1", "\"a b\""}},
+      {"f.jsonl", line({{"token_ids_sha256", "12"}}), {"f.jsonl:1", "\"token_ids_sha256\"", "\"12\""}},
+      {"g.jsonl", line({{"token_ids_sha256", unknown}, {"scores", {{"c", 1}}}}), {"g.jsonl", "1"}},
+      {"h.jsonl", line({{"scores", {{"c", 1}}}}) + line({{"scores", {{"c", 0}}}}), {"h.jsonl:2", "other"}},
+      {"i.jsonl", line({{"scores", {{"c", 1}}}, {"variant", "none"}}), {"i.jsonl", "\"none\"", "other"}},
+      {"k.json", "{\"data\": [", {"k.json"}},
+      {"l.json", "[]", {"l.json"}},
+      {"m.json", R"({"data": [{"gpt-4-scores": {"fluency": 1, "correctness": 1}}]})", {"m.json", "data[0]"}},
   };
   for (const Bad& bad : bads) {
-    EXPECT_THAT(judge(bad.name, bad.bytes), FailsWith(HasSubstr(bad.message)));
+    EXPECT_THAT(judge(bad.name, bad.bytes), FailsWith(MessageMatcher(bad.values)));
   }
   EXPECT_EQ(Varifocal({"import", db}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"import", suite_, "--judgments=x", db}).code, ExitCode::kWrongUsage);

@@ -96,7 +96,7 @@ TEST_F(ResultsTest, DeleteRemovesAJobThatHasEnded) {
   EXPECT_THAT(Varifocal({"delete", "1", "--db=" + path}), FailsWith(Message("job 1", "queued")));
   ASSERT_TRUE((*db::Writer::Open(path))->SetJobState(1, db::JobState::kCancelled).ok());
   const Ran done = Done(Varifocal({"delete", "jobs/1", "--db=" + path}));
-  EXPECT_EQ(done.out, "jobs/1 (fake) deleted with 96 answers; no other job gets its number.\n");
+  EXPECT_THAT(done.out, Message("jobs/1", "fake", "96"));
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path}).code, ExitCode::kFailed);
   EXPECT_EQ(Varifocal({"delete", "x", "--db=" + path}).code, ExitCode::kWrongUsage);
   EXPECT_EQ(Varifocal({"delete", "1", "--db=" + path, "--daemon=127.0.0.1:1"}).code, ExitCode::kWrongUsage);
