@@ -62,7 +62,8 @@ absl::Status CheckComplete(const Sample& sample, const Generation& generation) {
                   " continuations");
 }
 
-absl::Status ScoreAnswer(const Sample& sample, const AnswerFilters& filters, Generation& generation, SampleResult& record) {
+absl::Status ScoreAnswer(const Sample& sample, const AnswerFilters& filters, Generation& generation,
+                         SampleResult& record) {
   const auto [input, has_answer] = Filtered(sample, filters, generation, record.answer);
   for (const std::string& name : sample.metrics) {
     const Metric* metric = FindMetric(name);

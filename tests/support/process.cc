@@ -13,7 +13,8 @@
 
 #include "base/check.h"
 
-namespace varifocal::inline testing_support {
+namespace varifocal {
+inline namespace testing_support {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -161,4 +162,5 @@ std::string DaemonProcess::Address() {
   return "";
 }
 
-}  // namespace varifocal::inline testing_support
+}  // namespace testing_support
+}  // namespace varifocal

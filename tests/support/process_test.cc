@@ -6,7 +6,8 @@
 
 #include "gtest/gtest.h"
 
-namespace varifocal::inline testing_support {
+namespace varifocal {
+inline namespace testing_support {
 namespace {
 
 const char kShell[] = "../../../../../../../../../../bin/sh";
@@ -32,4 +33,5 @@ TEST(ProcessTest, Background) {
 }
 
 }  // namespace
-}  // namespace varifocal::inline testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -6,9 +6,11 @@
 #include "base/json.h"
 #include "tests/support/process.h"
 
-namespace varifocal::inline testing_support {
+namespace varifocal {
+inline namespace testing_support {
 
 // Ends the program when the file cannot be read or is no JSON.
 inline Json ReadJson(const std::string& path) { return ParseJson(ReadFile(path)).value(); }
 
-}  // namespace varifocal::inline testing_support
+}  // namespace testing_support
+}  // namespace varifocal

@@ -11,7 +11,8 @@
 #include "base/check.h"
 #include "gtest/gtest.h"
 
-namespace varifocal::inline testing_support {
+namespace varifocal {
+inline namespace testing_support {
 namespace {
 
 std::string Environment(const char* name, const char* otherwise) {
@@ -92,4 +93,5 @@ void PrintMeasured(const std::string& text) {
   std::fflush(stdout);
 }
 
-}  // namespace varifocal::inline testing_support
+}  // namespace testing_support
+}  // namespace varifocal

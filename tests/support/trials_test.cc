@@ -7,7 +7,8 @@
 #include "gtest/gtest.h"
 #include "tests/support/process.h"
 
-namespace varifocal::inline testing_support {
+namespace varifocal {
+inline namespace testing_support {
 namespace {
 
 using ::testing::HasSubstr;
@@ -58,4 +59,5 @@ TEST(TrialsTest, Quantiles) {
 }
 
 }  // namespace
-}  // namespace varifocal::inline testing_support
+}  // namespace testing_support
+}  // namespace varifocal
