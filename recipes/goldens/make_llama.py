@@ -54,6 +54,7 @@ CASES = {
     "focal-learned-no-bias": (D16 | dict(focal_attention=LEARNED | {"tau_min": 0.3, "tau_max": 1.5}), [(60, None)]),
 }  # fmt: skip
 SHARDS = {"sharded-d16-bf16": 3}
+WITHOUT_BIAS = ("focal-learned-no-bias",)
 MISTAKES = [
     "rope theta", "interleaved rope", "positions off by one", "no rope scaling", "norm eps", "heads dealt round",
     "no temperature", "temperature squared", "tau off by one position", "tau on top of the root", "no tau bias", "no clip",
@@ -89,7 +90,7 @@ def weights_of(config, has_bias, generator):
 
 
 def write_checkpoint(directory, config, generator):
-    weights = weights_of(config, directory.name != "focal-learned-no-bias", generator)
+    weights = weights_of(config, directory.name not in WITHOUT_BIAS, generator)
     save_checkpoint(directory, config, weights)
     shards = SHARDS.get(directory.name)
     if not shards:
