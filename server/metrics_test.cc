@@ -25,6 +25,7 @@
 #include "server/server_limits.h"
 #include "tests/fakes/server_fixture.h"
 #include "tests/support/assign_or_fail.h"
+#include "wire/channel.h"
 
 namespace varifocal {
 namespace {
@@ -98,6 +99,7 @@ TEST_F(MetricsTest, WaitingCallsAreSeen) {
 
 // Calls above the limit wait at the client, so no call fails, and the server never has more of one connection.
 TEST_F(MetricsTest, StreamsOfAConnection) {
+  KeepCallbackThreads();
   for (const int call_count : {kStreamsPerConnectionMax - 1, kStreamsPerConnectionMax, kStreamsPerConnectionMax + 1}) {
     control_->Hold();
     struct OneCall {

@@ -31,4 +31,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials
 // Message sizes of the protocol; proxy settings of the environment are ignored, as a daemon is usually near.
 grpc::ChannelArguments MakeChannelArguments(int message_bytes_max);
 
+// Before the first call with a callback. gRPC 1.51 ends its threads of callbacks with the last channel that made such a call, and aborts
+// when that channel is let go by one of them; this keeps them until the process ends.
+void KeepCallbackThreads();
+
 }  // namespace varifocal

@@ -12,6 +12,7 @@
 #include "client/daemon.h"
 #include "client/rows.h"
 #include "client/verb.h"
+#include "wire/channel.h"
 
 namespace varifocal::client {
 namespace {
@@ -29,6 +30,7 @@ absl::Status CheckService(const std::shared_ptr<grpc::Channel>& channel, const s
   grpc::ClientContext context;
   context.set_deadline(deadline);
   std::promise<grpc::Status> done;
+  KeepCallbackThreads();
   grpc::GenericStub(channel).UnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::StubOptions(), &in, &out,
                                        [&done](grpc::Status status) { done.set_value(std::move(status)); });
   const grpc::Status status = done.get_future().get();

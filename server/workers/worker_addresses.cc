@@ -53,6 +53,7 @@ std::vector<std::string> ResolveWorker(const std::string& address) {
 
 std::shared_ptr<grpc::Channel> MakeWorkerChannel(const std::string& address, const std::string& name,
                                                  const ChannelSecrets& secrets) {
+  KeepCallbackThreads();
   grpc::ChannelArguments arguments = MakeChannelArguments(kMessageBytesMax);
   arguments.SetServiceConfigJSON(kServiceConfig);
   // Channels to one address would share a connection with those of another coordinator in this process.
