@@ -2,8 +2,8 @@
 
     python -m llama pair --out DIR                       trains baseline and focal from scratch, about five minutes on two cores, and says how to compare them
 
-    python -m llama train CONFIG.toml ARM STAGE --out DIR [--start CHECKPOINT] [--device cuda:0]   trains, continues a checkpoint or resumes; one thread
-    python -m llama export CONFIG.toml ARM STAGE --out DIR TARGET  the state of a run as a checkpoint with its `training` block
+    python -m llama train CONFIG.toml ARM --out DIR [--device cuda:0]   trains or resumes; one thread
+    python -m llama export CONFIG.toml ARM --out DIR TARGET  the state of a run as a checkpoint with its `training` block
     python -m llama evaluate DIR .. --lengths 2048       accuracy on the native tasks, by this directory's own questions
     python -m llama fold SOURCE TARGET [--temperatures FILE.json]   constant temperatures into W_q: an ordinary checkpoint
     python -m llama unfold SOURCE TARGET --temperature 0.4          the same function as a checkpoint with constant t
@@ -20,15 +20,15 @@ from flags import MAYBE_PATH, Path, commands
 
 
 def parse() -> argparse.Namespace:
-    run = {"config": Path, "arm": dict(help="a row of llama/arms.py"), "stage": dict(help="a name of the file's stages")}
-    plan = dict(type=Path, help="a plan whose first stage is trained (llama/configs/first.toml)")
+    run = {"config": Path, "arm": dict(help="a row of llama/arms.py")}
+    plan = dict(type=Path, help="a plan (llama/configs/first.toml)")
     arms = dict(nargs="+", default=["baseline", "focal"], help="rows of llama/arms.py; the others are compared with the first")
     device = dict(default="cpu", help="cpu, whose runs repeat bit for bit, or cuda:N")
     checkpoints = {"checkpoints": dict(type=Path, nargs="+")}
     lengths = dict(type=int, nargs="+", default=[512, 1024, 2048])
     parser = commands(__doc__, {
         "pair": ({}, dict(out=Path, config=plan, arms=arms)),
-        "train": (run, dict(out=Path, save_seconds=120.0, start=MAYBE_PATH, device=device)),
+        "train": (run, dict(out=Path, save_seconds=120.0, device=device)),
         "export": (run | {"target": Path}, dict(out=Path, save_seconds=120.0)),
         "evaluate": (checkpoints, dict(lengths=lengths, samples=40, tasks=dict(nargs="+"))),
         "fold": ({"source": Path, "target": Path}, dict(temperatures=MAYBE_PATH)),
@@ -53,9 +53,9 @@ def prepared(options: argparse.Namespace) -> Callable[[], int | None]:
     if options.command in ("train", "export"):
         from llama import run, train
 
-        config = run.read(options.config, options.arm, options.stage)
+        config = run.read(options.config, options.arm)
         if options.command == "train":
-            trainer = train.Trainer(config, options.out, options.start, options.device)
+            trainer = train.Trainer(config, options.out, options.device)
             return lambda: trainer.train(options.save_seconds)
         return lambda: train.Trainer(config, options.out).export(options.target)
     if options.command == "evaluate":

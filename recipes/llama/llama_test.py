@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from llama import arms, data, fold, moves, run, train
+from llama import arms, data, fold, run, train
 from llama.config import Attention, Config, Tau
 from llama.model import Llama, clipped, load, tau_of
 from llama.optimizer import optimizers
@@ -168,34 +168,31 @@ def test_bad_settings_are_refused() -> None:
             make()
 
 
-def test_stages_of_the_shipped_models() -> None:
-    runs = [run.read(run.SHIPPED, arm, stage) for stage in run.stages(run.SHIPPED) for arm in ("baseline", "focal", "tau-causal")]
-    assert len(runs) == 24 and [r.plan.continues for r in runs] == 3 * [False] + 21 * [True]
-    assert [r.plan for r in runs[::3]] == [r.plan for r in runs[1::3]] and len({r.seed for r in runs}) == 8
-    # The shipped models' tokens: the sum over the stages.
-    trained = json.loads((ROOT / "models/focal-constant/config.json").read_text())["training"]
-    assert trained["tokens"] == sum(p.steps * p.rows * p.length for r in runs[1::3] for p in r.plan.phases)
-    assert (trained["arm"], trained["seed"], trained["context_length"]) == (runs[-2].arm, runs[-2].seed, 2304)
-    one = runs[0].plan
-    assert one.rate_at(0) < one.rate_at(one.warmup) and one.rate_at(one.steps - 1) < 0.02 * one.learning_rate
+def test_the_plan_of_the_shipped_models() -> None:
+    runs = [run.read(run.CONFIGS / "one_plan.toml", arm) for arm in ("baseline", "focal", "tau-causal")]
+    assert all((r.plan, r.seed, r.shape) == (runs[0].plan, runs[0].seed, runs[0].shape) for r in runs)
+    plan = runs[0].plan
+    for name, arm in (("baseline", "baseline"), ("focal-constant", "focal"), ("focal-learned", "tau-causal")):
+        trained = json.loads((ROOT / "models" / name / "config.json").read_text())["training"]
+        tokens = sum(p.steps * p.rows * p.length for p in plan.phases)
+        assert trained == {"tokens": tokens, "seed": runs[0].seed, "context_length": 4224, "arm": arm}
+    assert plan.rate_at(0) < plan.rate_at(plan.warmup) and plan.rate_at(plan.steps - 1) < 0.02 * plan.learning_rate
 
 
-TINY_STAGE = """
-[[stages]]
-name = "first"
+TINY_PLAN = """
 seed = 5
 learning_rate = 0.001
 muon_factor = 2.0
 warmup = 2
 points = [[0.5, 1.0], [1.0, 0.0]]
-[[stages.phases]]
+[[phases]]
 steps = 3
 rows = 5
 length = 64
 mix = {recall_kv = 1, icl_labels = 1, rag_facts = 1, longqa_story = 1, copy = 1}
 data_options = {easy = 0.5, bridge = 0.5, friend = 1.0, hop = 1.0, documents = [2, 3], alike = 0.5}
 hop_loss = 0.5
-[[stages.phases]]
+[[phases]]
 steps = 3
 rows = 2
 length = 96
@@ -203,9 +200,9 @@ mix = {rag_facts = 1}
 """
 
 
-def tiny(path: pathlib.Path, arm: str, stages: str = TINY_STAGE, stage: str = "first") -> run.Run:
-    (path / "run.toml").write_text(stages)
-    return run.read(path / "run.toml", arm, stage)
+def tiny(path: pathlib.Path, arm: str, plan: str = TINY_PLAN) -> run.Run:
+    (path / "run.toml").write_text(plan)
+    return run.read(path / "run.toml", arm)
 
 
 @pytest.mark.parametrize("arm", ["focal", "tau-causal"])
@@ -228,32 +225,6 @@ def test_a_resumed_run_equals_an_uninterrupted_one(arm: str, tmp_path: pathlib.P
     assert raw["trained_context_length"] == 96
     line = json.loads((tmp_path / "parts/log.jsonl").read_text().splitlines()[-1])
     assert line["step"] == 6 and line["loss"] > 0 and ("tau_bias" in line) == (arm == "tau-causal")
-
-
-def test_a_run_continues_a_checkpoint(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the weights and the tokens of the first stage, with the heads of llama/moves.py; then from its own state."""
-    monkeypatch.setattr(moves, "SEPARATION_STEPS", 2)
-    second = TINY_STAGE.replace("hop_loss", "move_loss").replace("longqa_story = 1", "longqa_story = 3")
-    second = second.replace('"first"', '"second"').replace("seed = 5", "seed = 6\nlast_move_heads = true")
-    first = tiny(tmp_path, "tau-causal", TINY_STAGE + second)
-    config = run.read(tmp_path / "run.toml", "tau-causal", "second")
-    with pytest.raises(ValueError, match="the first stage"):
-        tiny(tmp_path, "tau-causal", second.replace("last_move_heads", "renew_names"), "second")
-    start_from = train.Trainer(first, tmp_path / "first")
-    start_from.one_step()
-    start_from.export(tmp_path / "start")
-    with pytest.raises(ValueError, match="they need it"):
-        train.Trainer(config, tmp_path / "second")
-    with pytest.raises(ValueError, match="--start is for"):
-        train.Trainer(first, tmp_path / "other", tmp_path / "start")
-    trainer = train.Trainer(config, tmp_path / "second", tmp_path / "start")
-    changed = {k for k, v in trainer.net.state_dict().items() if not v.equal(start_from.net.state_dict()[k])}
-    projections = {f"layers.{layer}.self_attn.{x}_proj.weight" for layer in (1, 2) for x in "qkvo"}
-    assert changed == projections | {"embed_tokens.weight"} and trainer.tokens == 5 * 64
-    trainer.one_step()
-    assert trainer.tally["move_loss"][1] == 1 and trainer.tokens == 2 * 5 * 64
-    trainer.save()
-    assert train.Trainer(config, tmp_path / "second").tokens == trainer.tokens
 
 
 def test_questions_for_the_friend_and_through_two_documents_are_told_apart(tmp_path: pathlib.Path) -> None:
@@ -370,13 +341,13 @@ def test_the_product_gives_the_same_bits_folded(tmp_path: pathlib.Path) -> None:
     assert found[0] == found[1] != found[2] and len(found[0]) > 3
 
 
-def test_configurations_refuse_unknown_keys(tmp_path: pathlib.Path) -> None:
-    for stages, arm, stage, words in (
-        ("typo = 1\n" + TINY_STAGE, "focal", "first", "unknown keys: typo"), (TINY_STAGE, "typo", "first", "no arm 'typo'"),
-        (TINY_STAGE, "focal", "second", "no stage 'second' but first"), (TINY_STAGE + "typo = 1\n", "focal", "first", "unknown keys: typo"),
+def test_plans_refuse_unknown_keys(tmp_path: pathlib.Path) -> None:
+    for plan, arm, words in (
+        ("typo = 1\n" + TINY_PLAN, "focal", "unknown keys: typo"), (TINY_PLAN + "typo = 1\n", "focal", "unknown keys: typo"),
+        (TINY_PLAN, "typo", "no arm 'typo'"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=words):
-            tiny(tmp_path, arm, stages, stage)
+            tiny(tmp_path, arm, plan)
 
 
 def test_config_json_round_trips() -> None:

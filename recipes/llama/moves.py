@@ -1,4 +1,4 @@
-"""The last move of a person in longqa_story: three heads, their initialization in a trained model, and their supervision.
+"""The last move of a person in longqa_story: three heads, their initialization, and their supervision.
 
 A head that prefers later moves by position cannot tell two apart that are 6 tokens from each other and 1,000 from the question. So
 PRIOR_HEAD finds, at " the" of each "<name> went to the <place>", the same person's previous place, where distances are shorter. At the
@@ -6,7 +6,7 @@ end of a question LAST_HEAD copies places of the person's moves, and PRIOR_PLACE
 earlier places cancel.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
@@ -54,7 +54,7 @@ def names_by_token(words: Words) -> dict[int, int]:
 
 @torch.no_grad()
 def add_heads(net: Llama, words: Words, seed: int) -> None:
-    """Of a trained net: PRIOR_HEAD and PRIOR_PLACE_HEAD are replaced, names are separated, and two heads depend more on position."""
+    """PRIOR_HEAD and PRIOR_PLACE_HEAD are replaced, names are separated, and two heads depend more on position."""
     torch.manual_seed(seed)
     c = net.config
     (q1, k1, v1, o1), (q2, k2, v2, o2) = (by_head(c, net.blocks()[layer].self_attn) for layer in (PRIOR_HEAD[0], LAST_HEAD[0]))
@@ -66,38 +66,10 @@ def add_heads(net: Llama, words: Words, seed: int) -> None:
     for v, o, head, sign in ((v1, o1, prior, 1.0), (v2, o2, prior_place, -1.0)):
         v[head] = COPY_IN * copy
         o[:, head] = sign * COPY_OUT * copy.T
-    separate_names(net, words, range(len(words.names)))
+    separate_names(net, words)
     rotating = (frequencies(c) >= SLOW).repeat(2)
     for q, head, factor in ((q1, prior, 4.0), (q2, last, 2.5)):
         q[head, rotating] *= factor
-
-
-@torch.no_grad()
-def multiply_prior_place(net: Llama, gain: float) -> None:
-    """Training sharpens attention, but hardly grows what is subtracted."""
-    by_head(net.config, net.blocks()[PRIOR_PLACE_HEAD[0]].self_attn)[3][:, PRIOR_PLACE_HEAD[1]] *= gain
-
-
-@torch.no_grad()
-def renew_names(net: Llama, words: Words, seed: int, steps: int = SEPARATION_STEPS) -> list[int]:
-    """Names that a head of NAME_HEADS does not tell apart from another get new embeddings, as far from the mean of the others as those are,
-    and are separated, these alone; returns their numbers. separate_names cannot do it alone: where names are equal to a head, what moves one
-    moves the other."""
-    torch.manual_seed(seed)
-    renewed = names_alike(net, words)
-    if not renewed:
-        return []
-    kept = [i for i in range(len(words.names)) if i not in renewed]
-    weight = net.embed_tokens.weight
-    for group in (words.names, words.names_sp):
-        rows = torch.tensor(group.tolist())
-        mean = weight[rows[kept]].mean(0)
-        distance = (weight[rows[kept]] - mean).norm(dim=1).mean()
-        for row in rows[renewed].tolist():
-            fresh = mean + distance * F.normalize(torch.randn(len(mean)), dim=0)
-            weight[row] = weight[row].norm() * F.normalize(fresh, dim=0)
-    separate_names(net, words, renewed, steps)
-    return renewed
 
 
 @torch.no_grad()
@@ -108,11 +80,11 @@ def names_alike(net: Llama, words: Words) -> list[int]:
 
 
 @torch.enable_grad()
-def separate_names(net: Llama, words: Words, which: Iterable[int], steps: int = SEPARATION_STEPS, rate: float = 0.004) -> None:
-    """Moves the embeddings of the names `which`, keeping their length, until NAME_HEADS tell them apart (at the start two of 48 random codes
+def separate_names(net: Llama, words: Words, steps: int = SEPARATION_STEPS, rate: float = 0.004) -> None:
+    """Moves the embeddings of names, keeping their length, until NAME_HEADS tell them apart (at the start two of 48 random codes
     are alike). Logits in the bands that hardly rotate, of short texts: of a name with itself over that with any other."""
     weight = net.embed_tokens.weight
-    rows = torch.tensor([int(group[i]) for group in (words.names, words.names_sp) for i in which])
+    rows = torch.tensor([*words.names.tolist(), *words.names_sp.tolist()])
     lengths = weight.detach()[rows].norm(dim=1, keepdim=True)
     is_row = torch.zeros(len(weight), 1).index_fill(0, rows, 1.0)
     required = [p.requires_grad for p in net.parameters()]

@@ -1,4 +1,4 @@
-"""Trains arms of one stage side by side, each in a process of one thread, and says how to compare them with the product."""
+"""Trains arms of one plan side by side, each in a process of one thread, and says how to compare them with the product."""
 
 import json
 import pathlib
@@ -38,21 +38,20 @@ def commands(out: pathlib.Path, arms: list[str]) -> list[str]:
 
 
 def prepared(plan: pathlib.Path, arms: list[str], out: pathlib.Path) -> Callable[[], int]:
-    """The training of a plan's first stage, once plan and arms are found right."""
+    """The training, once plan and arms are found right."""
     if len(set(arms)) < len(arms):
         raise ValueError(f"an arm is named twice: {' '.join(arms)}")
-    stage = run.stages(plan)[0]
-    steps = [run.read(plan, arm, stage).plan.steps for arm in arms][0]
-    return lambda: train(plan, stage, steps, arms, out)
+    steps = [run.read(plan, arm).plan.steps for arm in arms][0]
+    return lambda: train(plan, steps, arms, out)
 
 
-def train(plan: pathlib.Path, stage: str, steps: int, arms: list[str], out: pathlib.Path) -> int:
+def train(plan: pathlib.Path, steps: int, arms: list[str], out: pathlib.Path) -> int:
     """Resumes what was interrupted. The exit code of the first arm that failed, else 0."""
     out = out.resolve()
     began = time.monotonic()
     first = {arm: state(out / arm, steps)[0] for arm in arms}
     processes = {
-        arm: subprocess.Popen([sys.executable, "-m", "llama", "train", str(plan.resolve()), arm, stage, "--out", str(out / arm), "--save-seconds", "30"],
+        arm: subprocess.Popen([sys.executable, "-m", "llama", "train", str(plan.resolve()), arm, "--out", str(out / arm), "--save-seconds", "30"],
                               cwd=PLAN.parents[2], start_new_session=True)
         for arm in arms
     }  # fmt: skip

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from llama import pair, run
-from llama.llama_test import ROOT, TINY_STAGE, VARIFOCAL
+from llama.llama_test import ROOT, TINY_PLAN, VARIFOCAL
 
 RECIPES = ROOT / "recipes"
 
@@ -22,7 +22,7 @@ def llama(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def plan(tmp_path: pathlib.Path) -> pathlib.Path:
-    (tmp_path / "plan.toml").write_text(TINY_STAGE)
+    (tmp_path / "plan.toml").write_text(TINY_PLAN)
     return tmp_path / "plan.toml"
 
 
@@ -39,7 +39,7 @@ def test_two_arms_are_trained_and_the_same_command_resumes(plan: pathlib.Path) -
 
 
 def test_an_interruption_is_one_sentence_and_ends_both(plan: pathlib.Path) -> None:
-    plan.write_text(TINY_STAGE.replace("steps = 3", "steps = 100000", 1))
+    plan.write_text(TINY_PLAN.replace("steps = 3", "steps = 100000", 1))
     arguments = [sys.executable, "-m", "llama", "pair", "--config", str(plan), "--out", str(plan.parent / "out")]
     process = subprocess.Popen(arguments, cwd=RECIPES, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and "training baseline and focal" in process.stdout.readline()
@@ -66,10 +66,8 @@ def test_without_a_command_the_first_is_the_pair() -> None:
     assert said.returncode == 2 and re.findall(r"python -m llama (\w+)", said.stdout)[0] == "pair"
 
 
-def test_the_shipped_plan_is_one_stage_from_scratch() -> None:
-    (stage,) = run.stages(pair.PLAN)
-    one = run.read(pair.PLAN, "focal", stage)
-    assert not one.plan.continues and one.shape.trained_context_length == 288
+def test_the_pair_is_asked_at_its_trained_length_and_beyond() -> None:
+    assert run.read(pair.PLAN, "focal").shape.trained_context_length == 288
     assert "lengths: [256, 512]" in pair.SUITE.read_text()
 
 
@@ -78,24 +76,22 @@ def test_the_shipped_plan_is_one_stage_from_scratch() -> None:
     (("steps = 3\n", ""), "Phase lacks steps"),
     (("learning_rate = 0.001", "learning_rate = '1'"), "Plan's learning_rate is '1', not of type float"),
     (("warmup = 2", ""), "Plan lacks warmup"),
-    (("seed = 5", ""), "stage 1 lacks seed"),
-    (("[[stages]]", "[stage]"), "it has no [[stages]]"),
+    (("seed = 5", ""), "is not a plan: it has no seed"),
+    (("[[phases]]", "[[stages]]"), "is not a plan: it has no phases"),
     (("warmup = 2", "warmup = "), "is not TOML"),
     (("warmup = 2", "warmup = 2\ntypo = 1"), "Plan has unknown keys: typo"),
 ])  # fmt: skip
 def test_a_wrong_plan_is_one_sentence(change: tuple[str, str], words: str, plan: pathlib.Path) -> None:
-    plan.write_text(TINY_STAGE.replace(*change))
+    plan.write_text(TINY_PLAN.replace(*change))
     with pytest.raises(ValueError, match=re.escape(words)):
-        run.read(plan, "focal", "first")
+        run.read(plan, "focal")
 
 
 def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(plan: pathlib.Path) -> None:
     out = plan.parent / "out"
     for arguments, words in (
-        (["train", plan, "typo", "first", "--out", out], "no arm 'typo'"),
-        (["train", plan, "focal", "typo", "--out", out], "no stage 'typo' but first"),
-        (["train", plan.parent / "none.toml", "focal", "first", "--out", out], "none.toml: No such file or directory; llama/configs has first.toml, shipped.toml"),
-        (["train", plan, "focal", "first", "--out", out, "--start", plan.parent], "--start is for"),
+        (["train", plan, "typo", "--out", out], "no arm 'typo'"),
+        (["train", plan.parent / "none.toml", "focal", "--out", out], "none.toml: No such file or directory; llama/configs has first.toml, one_plan.toml"),
         (["pair", "--config", plan, "--arms", "focal", "focal", "--out", out], "an arm is named twice"),
         (["pair", "--config", plan, "--arms", "baseline", "typo", "--out", out], "no arm 'typo'"),
         (["fold", plan.parent, plan.parent / "folded"], "config.json"),

@@ -1,4 +1,4 @@
-"""One TOML file a model: its stages of training, each of which every arm runs. Unknown keys are refused by name."""
+"""One TOML file a training, which every arm runs. Unknown keys are refused by name."""
 
 import dataclasses
 import pathlib
@@ -10,7 +10,7 @@ from llama import arms, data
 from llama.config import Config
 
 Made = typing.TypeVar("Made")  # a data class
-SHIPPED = pathlib.Path(__file__).parent / "configs/shipped.toml"
+CONFIGS = pathlib.Path(__file__).parent / "configs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +36,8 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate). `continues`: a
-    training that starts from a checkpoint. `last_move_heads`: the heads of llama/moves.py are added to the initial weights or to that
-    checkpoint. In a checkpoint that has them, `prior_place_gain` multiplies PRIOR_PLACE_HEAD, and `renew_names` gives names that are not
-    told apart new embeddings."""
+    """The rate warms up, then is interpolated linearly between `points`, (share of all steps, share of the rate).
+    `last_move_heads`: the heads of llama/moves.py are added to the initial weights."""
 
     learning_rate: float
     muon_factor: float
@@ -49,13 +47,6 @@ class Plan:
     bf16: bool = True
     structured: bool = True
     last_move_heads: bool = False
-    prior_place_gain: float | None = None
-    renew_names: bool = False
-    continues: bool = False
-
-    def __post_init__(self) -> None:
-        if (self.prior_place_gain is not None or self.renew_names) and not self.continues:
-            raise ValueError("prior_place_gain and renew_names change a checkpoint; the first stage has none")
 
     @property
     def steps(self) -> int:
@@ -116,39 +107,25 @@ def build_plan(raw: dict[str, Any]) -> Plan:
 
 
 def load(path: pathlib.Path) -> dict[str, Any]:
-    """A plan's keys, as read; it has stages with a name, a seed and phases."""
+    """A plan's keys, as read."""
     try:
         raw = tomllib.loads(path.read_text())
     except OSError as error:
-        there = ", ".join(sorted(file.name for file in SHIPPED.parent.glob("*.toml")))
+        there = ", ".join(sorted(file.name for file in CONFIGS.glob("*.toml")))
         raise ValueError(f"cannot read the plan {path}: {error.strerror}; llama/configs has {there}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
-    found = raw.get("stages")
-    if not isinstance(found, list) or not found:
-        raise ValueError(f"{path} is not a plan: it has no [[stages]]")
-    for number, stage in enumerate(found, 1):
-        lacks = [key for key in ("name", "seed", "phases", "points") if key not in raw | stage]
-        if lacks:
-            raise ValueError(f"{path}: stage {number} lacks {', '.join(lacks)}")
+    lacks = [key for key in ("seed", "points", "phases") if not raw.get(key)]
+    if lacks:
+        raise ValueError(f"{path} is not a plan: it has no {', '.join(lacks)}")
     return raw
 
 
-def stages(path: pathlib.Path) -> list[str]:
-    return [stage["name"] for stage in load(path)["stages"]]
-
-
-def read(path: pathlib.Path, arm: str, stage: str) -> Run:
-    """Keys above `stages` are of every stage. `shape` are keys of llama/config.py; the trained length is that of the longest phase. All
-    stages but the first continue the one before."""
-    raw = load(path)
-    found = [(i, s) for i, s in enumerate(raw.pop("stages")) if s.pop("name") == stage]
-    if len(found) != 1:
-        raise ValueError(f"{path} has no stage {stage!r} but {', '.join(stages(path))}")
-    index, own = found[0]
-    values = raw | own
+def read(path: pathlib.Path, arm: str) -> Run:
+    """`shape` are keys of llama/config.py; the trained length is that of the longest phase."""
+    values = load(path)
     seed, shape = values.pop("seed"), values.pop("shape", {})
-    plan = build_plan(values | {"continues": index > 0})
+    plan = build_plan(values)
     shape = {"trained_context_length": max(p.length for p in plan.phases)} | shape
     arms.named(arm)
     return Run(arm, seed, plan, build(Config, shape))

@@ -86,17 +86,6 @@ def test_full_contexts_take_most_of_the_sequence(family: data.Family, options: d
             assert len(words.enc(text.split("\n\nQuestion")[0])) > least * 800
 
 
-def test_the_gain_of_the_prior_place_is_of_one_head() -> None:
-    net = arms.make(arms.ARMS["baseline"], Config(), 4)
-    before = {k: v.clone() for k, v in net.state_dict().items()}
-    moves.multiply_prior_place(net, 3.0)
-    layer, head = moves.PRIOR_PLACE_HEAD
-    changed = {k: v for k, v in net.state_dict().items() if not v.equal(before[k])}
-    assert list(changed) == [f"layers.{layer}.self_attn.o_proj.weight"]
-    ratio = next(iter(changed.values())) / before[next(iter(changed))]
-    assert torch.allclose(ratio[:, head * 32 : (head + 1) * 32], torch.tensor(3.0)) and int((ratio != 1).any(0).sum()) == 32
-
-
 @pytest.mark.parametrize("arm", ["baseline", "focal", "tau-causal"])
 def test_names_are_separated_and_nothing_else_is_changed(arm: str) -> None:
     words = data.Words()
@@ -104,7 +93,7 @@ def test_names_are_separated_and_nothing_else_is_changed(arm: str) -> None:
     before = {k: v.clone() for k, v in net.state_dict().items()}
     texts = moves.name_texts(words)
     loss = moves.margin_loss(net, texts).item()
-    moves.separate_names(net, words, range(len(words.names)), steps=8)
+    moves.separate_names(net, words, steps=8)
     assert moves.margin_loss(net, texts).item() < 0.98 * loss  # eight of eighty steps, of a model without the other heads
     names = sorted(moves.names_by_token(words))
     others = np.setdiff1d(np.arange(2023), names)
@@ -128,21 +117,6 @@ def test_arms_start_with_equal_heads_of_moves(tmp_path: Any) -> None:
     changed = {key for key, value in plain.items() if not value.equal(nets[0][key])}
     heads = {f"layers.{layer}.self_attn.{part}_proj.weight" for layer in (1, 2) for part in "qkvo"}
     assert {key.removeprefix("model.") for key in changed} == heads | {"embed_tokens.weight"}, changed
-
-
-def test_names_that_are_alike_are_renewed_and_no_others() -> None:
-    words, net = data.Words(), load(ROOT / "models" / "focal-constant")
-    nina, luke = (words.names.tolist().index(words.one(name)) for name in ("Nina", "Luke"))
-    with torch.no_grad():
-        for group in (words.names, words.names_sp):
-            net.embed_tokens.weight[group[luke]] = net.embed_tokens.weight[group[nina]]
-    before = {k: v.clone() for k, v in net.state_dict().items()}
-    assert sorted(moves.renew_names(net, words, 1, steps=30)) == sorted((nina, luke))
-    rows = {int(group[i]) for group in (words.names, words.names_sp) for i in (nina, luke)}
-    for key, value in net.state_dict().items():
-        changed = {int(row) for row in (value != before[key]).nonzero()[:, 0]} if value.ndim == 2 else set(value.ne(before[key]).nonzero())
-        assert changed == (rows if "embed" in key else set()), key
-    assert moves.names_alike(net, words) == []
 
 
 @pytest.mark.parametrize("name", ["baseline", "focal-constant", "focal-learned"])

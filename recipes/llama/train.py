@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from llama import arms, data, hops, moves
 from llama.attention_loss import attention_loss
-from llama.model import Llama, load
+from llama.model import Llama
 from llama.optimizer import optimizers, step
 from llama.run import Run
 
@@ -22,20 +22,18 @@ FIRST_WORDS = {"Find": "recall_kv", "Label": "icl_labels", "Answer": "rag_facts"
 
 
 class Trainer:
-    def __init__(self, run: Run, out: pathlib.Path, start: pathlib.Path | None = None, device: str = "cpu") -> None:
-        """`start`: the checkpoint that a continued training starts from; not needed to resume. `device` becomes the default
-        one: what a step creates is there. Weights are made on the CPU, so that they depend on the seed alone."""
+    def __init__(self, run: Run, out: pathlib.Path, device: str = "cpu") -> None:
+        """`device` becomes the default one: what a step creates is there. Weights are made on the CPU, so that they depend on the seed
+        alone."""
         self.run, self.out, self.words = run, out, data.Words()
         arm = run.recipe
         self.file = out / "state.pt"
-        if run.plan.continues != (start is not None) and not self.file.exists():
-            raise ValueError("--start is for stages after the first, and they need it")
         torch.set_default_device("cpu")
 
         def add_heads(net: Llama) -> None:
             moves.add_heads(net, self.words, run.seed)
 
-        self.net = arms.make(arm, run.shape, run.seed, run.plan.structured, add_heads if run.plan.last_move_heads and start is None else None)
+        self.net = arms.make(arm, run.shape, run.seed, run.plan.structured, add_heads if run.plan.last_move_heads else None)
         self.step, self.tokens, self.seconds = 0, 0, 0.0
         self.tally: dict[str, list[float]] = {}
         out.mkdir(parents=True, exist_ok=True)
@@ -45,16 +43,6 @@ class Trainer:
             self.net.load_state_dict(state["net"])
             self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
             self.tally = state["tally"]
-        elif start is not None:
-            self.net.load_state_dict(load(start).state_dict())
-            if run.plan.last_move_heads:
-                add_heads(self.net)
-            if run.plan.prior_place_gain is not None:
-                moves.multiply_prior_place(self.net, run.plan.prior_place_gain)
-            if run.plan.renew_names:
-                renewed = moves.renew_names(self.net, self.words, run.seed)
-                print("renewed names:", *(self.words.tokenizer.id_to_token(int(self.words.names[i])) for i in renewed))
-            self.tokens = json.loads((start / "config.json").read_text())["training"]["tokens"]
         self.device = torch.device(device)
         self.net.to(self.device).table = None
         torch.set_default_device(self.device)
