@@ -1,6 +1,7 @@
 #include "client/daemon.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "client/files.h"
@@ -56,6 +57,31 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
 Daemon::Daemon(const std::shared_ptr<grpc::Channel>& channel)
     : channel_(channel), inference_(v1::Inference::NewStub(channel)), evaluation_(v1::Evaluation::NewStub(channel)) {}
 
+namespace {
+
+// Why a channel does not connect, in words; "" where nothing listens, as before a daemon is started.
+std::string WhyNotConnected(const std::shared_ptr<grpc::Channel>& channel, bool with_tls) {
+  grpc::ClientContext context;
+  context.set_wait_for_ready(false);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  v1::ListModelsResponse unused;
+  const grpc::Status status = v1::Inference::NewStub(channel)->ListModels(&context, v1::ListModelsRequest(), &unused);
+  const std::string text = absl::AsciiStrToLower(status.error_message());
+  const auto has = [&](absl::string_view part) { return absl::StrContains(text, part); };
+  if (status.ok() || has("connection refused") || has("no such file")) return "";
+  if (has("certificate verify failed")) return "its certificate is not of an authority in --tls-ca";
+  if (has("hostname verification") || has("peer name")) return "its certificate is for another name";
+  if (has("empty address list")) return "--tls-ca has no certificate of an authority";
+  if (has("socket closed")) {
+    return with_tls ? "it does not speak TLS, which --tls-ca asks for"
+                    : "it ends the connection; one with TLS needs --tls-ca=FILE";
+  }
+  if (has("dns resolution")) return "the name does not resolve";
+  return status.error_message();
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& target) {
   const std::string& address = target.address;
   if (const absl::Status valid = CheckAddress(address); !valid.ok()) {
@@ -74,6 +100,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Connect(const DaemonTarget& targ
   while (state != GRPC_CHANNEL_READY) {
     const bool is_refused = is_once && state == GRPC_CHANNEL_TRANSIENT_FAILURE;
     if (is_refused || state == GRPC_CHANNEL_SHUTDOWN || !channel->WaitForStateChange(state, deadline)) {
+      if (const std::string why = WhyNotConnected(channel, !target.tls_ca.empty()); !why.empty())
+        return Unavailable("No daemon can be asked at ", address, ": ", why, ".");
       if (!IsLocalAddress(address)) {
         return Unavailable("No daemon answers at ", address, "; name another with --daemon=ADDRESS.");
       }

@@ -1,8 +1,11 @@
 // Connecting to a daemon: a Unix socket, TLS with a token, and contradicting flags.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/sha256.h"
 #include "client/testing_run.h"
 #include "gmock/gmock.h"
@@ -73,7 +76,20 @@ TEST_F(DaemonTargetTest, TlsWithAToken) {
               FailsWith(Message()));
   EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "wrong")}).err, Message());
   EXPECT_THAT(Varifocal({"models", address, Flag("tls-ca", "pem"), Flag("token-file", "empty")}).err, Message());
-  EXPECT_EQ(Varifocal({"models", address}).code, ExitCode::kFailed) << "without TLS";
+  // A connection that fails has its cause, unlike a daemon that is not there.
+  ASSERT_EQ(std::system(absl::StrReplaceAll(make, {{File("key"), File("key2")}, {File("pem"), File("pem2")}}).c_str()),
+            0);
+  const std::string at_once = "--connect-timeout=0",
+                    by_name = absl::StrReplaceAll(address, {{"127.0.0.1", "localhost"}});
+  EXPECT_THAT(Varifocal({"models", address, at_once}), FailsWith(MessageIn("needs --tls-ca")));
+  EXPECT_THAT(Varifocal({"models", address, at_once, Flag("tls-ca", "pem2")}),
+              FailsWith(MessageIn("not of an authority")));
+  EXPECT_THAT(Varifocal({"models", address, at_once, Flag("tls-ca", "key")}), FailsWith(MessageIn("no certificate")));
+  EXPECT_THAT(Varifocal({"models", by_name, at_once, Flag("tls-ca", "pem")}), FailsWith(MessageIn("another name")));
+  BackgroundProcess plain("varifocald", {Flag("db", "plain.db"), "--listen=unix:" + File("plain.sock")});
+  while (access(File("plain.sock").c_str(), F_OK) != 0 && plain.IsRunning()) usleep(5'000);
+  EXPECT_THAT(Varifocal({"models", "--daemon=unix:" + File("plain.sock"), at_once, Flag("tls-ca", "pem")}),
+              FailsWith(MessageIn("does not speak TLS")));
 }
 
 // A token without TLS, on this machine alone.

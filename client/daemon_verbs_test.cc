@@ -344,7 +344,9 @@ TEST(InterruptTest, SaysWhatHappensToTheJob) {
     run.Signal(signal);
     EXPECT_EQ(run.Wait(60), 128 + signal);
     EXPECT_THAT(run.Errors(), MessageIn("jobs/1", "same command"));
+    EXPECT_THAT(Varifocal({"list", "--db=" + database}).out, HasSubstr("queued")) << "an orderly end, not a crash";
   }
+  EXPECT_EQ(Varifocal({"delete", "1", "--db=" + database}).code, ExitCode::kDone);
   ::signal(SIGINT, interrupt);
   ::signal(SIGHUP, hangup);
 }

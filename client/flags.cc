@@ -129,6 +129,13 @@ std::vector<std::string> FlagSet::Names() const {
   return names;
 }
 
+bool FlagSet::IsSwitchWithValue(absl::string_view arg) const {
+  const size_t equals = arg.find('=');
+  return equals != absl::string_view::npos && std::any_of(flags_.begin(), flags_.end(), [&](const Flag& flag) {
+           return !flag.positional && flag.value.empty() && Shown(flag) == arg.substr(0, equals);
+         });
+}
+
 absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
   // CLI11 assigns words to flags; values are parsed below.
   CLI::App app;
@@ -150,6 +157,9 @@ absl::Status FlagSet::Parse(const std::vector<std::string>& args) {
   try {
     std::vector<std::string> words;
     for (const std::string& arg : args) {
+      // CLI11 reads "--switch=off" as a count, and as another exception than its own where it is no number.
+      if (IsSwitchWithValue(arg))
+        return UsageError(arg.substr(0, arg.find('=')), " takes no value; left out, it is off.");
       // CLI11 takes the next word as the value of "--name="; passed as a separate word an empty value stays empty.
       const bool is_empty_value = absl::StartsWith(arg, "--") && arg.find('=') == arg.size() - 1;
       words.push_back(is_empty_value ? arg.substr(0, arg.size() - 1) : arg);

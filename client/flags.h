@@ -102,6 +102,7 @@ class FlagSet {
   std::vector<std::string> Names() const;  // with their dashes, --help included
 
  private:
+  bool IsSwitchWithValue(absl::string_view arg) const;
   Flag& Append(absl::string_view name, absl::string_view value, absl::string_view help, decltype(Flag::read) read);
 
   struct SectionOf {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <ostream>
 
 #include "absl/strings/ascii.h"
@@ -132,12 +133,14 @@ absl::StatusOr<v1::Job> StoredJob(db::Reader& reader, const db::JobRow& row, boo
   return job;
 }
 
-absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console, bool is_here) {
+absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console, int* signal) {
+  grpc::ClientContext context;  // no deadline: a job may run for hours
+  const bool is_here = signal != nullptr;
   const InterruptNote note(
       is_here ? absl::StrCat("Interrupted: what ", name, " has answered is kept, and the same command goes on.")
               : absl::StrCat("The daemon goes on with ", name, ": `varifocal watch ", name,
-                             "` follows it, `varifocal cancel ", name, "` stops it."));
-  grpc::ClientContext context;  // no deadline: a job may run for hours
+                             "` follows it, `varifocal cancel ", name, "` stops it."),
+      is_here ? [&context] { context.TryCancel(); } : std::function<void()>());
   v1::WatchJobRequest request;
   request.set_name(name);
   const auto reader = daemon.evaluation().WatchJob(&context, request);
@@ -164,6 +167,7 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
   }
   const grpc::Status status = reader->Finish();
   progress.Finish();
+  if (is_here && (*signal = note.signal()) != 0) return absl::CancelledError("interrupted");
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return Unavailable("The daemon is no longer reachable (", status.error_message(), "); ", name,
                        " continues when a daemon starts on the same database.");
@@ -173,6 +177,11 @@ absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Conso
     return Unavailable("The daemon ended the updates of ", name, " while it was ", StateName(last.state()), ".");
   }
   return last;
+}
+
+std::string FreshId() {
+  const Clock& clock = Clock::Real();
+  return Sha256Hex(absl::StrCat(clock.WallMicros(), " ", clock.MonotonicMicros(), " ", getpid())).substr(0, 32);
 }
 
 void RepeatFlags::AddTo(FlagSet& flags) {
@@ -186,10 +195,7 @@ void RepeatFlags::Apply(v1::SubmitJobRequest& request) const {
     return;
   }
   // Of this call alone, so that its retry after a lost response does not create a second job.
-  const Clock& clock = Clock::Real();
-  request.set_request_id(
-      Sha256Hex(absl::StrCat("request ", clock.WallMicros(), " ", clock.MonotonicMicros(), " ", getpid()))
-          .substr(0, 32));
+  request.set_request_id(FreshId());
 }
 
 void OutcomeFlags::AddTo(FlagSet& flags) {

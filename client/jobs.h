@@ -42,8 +42,12 @@ absl::StatusOr<v1::Job> StoredJob(db::Reader& reader, const db::JobRow& row, boo
 
 // Follows a job until it has ended, with progress on standard error (a bar on a terminal, lines in a pipe), and returns
 // its final state. Under --format=jsonl every change is a line on standard output.
-// `is_here`: the daemon is in this process. On an interruption, what it means is printed on standard error.
-absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console, bool is_here = false);
+// On an interruption, what it means is printed on standard error. `signal`: where the daemon is in this process, gets the signal
+// of an interruption, which then ends the call with CANCELLED instead of the program.
+absl::StatusOr<v1::Job> FollowJob(Daemon& daemon, const std::string& name, Console& console, int* signal = nullptr);
+
+// 32 hexadecimal digits that no other call on this machine has.
+std::string FreshId();
 
 // The flag of verbs that submit: an equal request finds its job again, unless what it asks or whom has changed.
 struct RepeatFlags {

@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "client/files.h"
+#include "client/jobs.h"
 #include "db/judgments.h"
 #include "db/reader.h"
 #include "db/writer.h"
@@ -132,6 +133,7 @@ absl::StatusOr<JudgmentFile> ReadResultFile(const std::string& path) {
 
 absl::StatusOr<std::vector<JudgmentFile>> ReadFiles(const JudgmentImport& import) {
   std::vector<JudgmentFile> files;
+  const std::string import_id = FreshId();
   for (const std::string& path : import.paths) {
     const bool is_result_file = absl::EndsWith(path, ".json");
     ASSIGN_OR_RETURN(JudgmentFile file, is_result_file ? ReadResultFile(path) : ReadLines(path, import.score_max));
@@ -139,6 +141,7 @@ absl::StatusOr<std::vector<JudgmentFile>> ReadFiles(const JudgmentImport& import
     file.judgments.source = import.source.value_or(path);
     if (import.job_id.has_value()) file.judgments.job_id = import.job_id;
     file.judgments.variant = import.variant;
+    file.judgments.import_id = import_id;
     files.push_back(std::move(file));
   }
   return files;
@@ -157,6 +160,7 @@ v1::ImportScoresRequest ToProto(const db::Judgments& judgments) {
   if (judgments.job_id.has_value()) request.set_job(JobResource(*judgments.job_id));
   request.set_source(judgments.source);
   request.set_source_sha256(judgments.source_sha256);
+  request.set_import_id(judgments.import_id);
   for (const Judgment& judgment : judgments.judgments) {
     v1::Judgment& proto = *request.add_judgments();
     proto.set_token_ids_sha256(judgment.token_ids_sha256);

@@ -44,6 +44,7 @@ struct JudgmentResult {
   std::vector<std::string> left_out;  // sentences: impossible values of a judge
 };
 
+// The scores of all files replace earlier ones of their names, for each task and context length that they have answers of.
 // Into a database that no daemon writes: all files or none.
 absl::StatusOr<std::vector<JudgmentResult>> ImportJudgments(const JudgmentImport& import);
 // Through a daemon, into its database. A file is one call, and all or nothing; one above the limits of a call goes in parts.

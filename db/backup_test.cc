@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "db/backup.h"
 #include "db/fakes/fake_results.h"
 #include "db/reader.h"
 #include "db/sqlite/database.h"
@@ -65,6 +66,16 @@ TEST_F(BackupTest, CopiesOfADatabaseThatIsWritten) {
   stop = true;
   recorder.join();
   EXPECT_EQ((*Reader::Open(path_))->Job(1)->answered_count, acknowledged);
+}
+
+TEST_F(BackupTest, CopiesAFileThatCannotBeWritten) {
+  ASSERT_TRUE((*Writer::Open(path_))->AddJob(FakeJob()).ok());
+  ASSERT_EQ(chmod(path_.c_str(), 0400), 0);
+  EXPECT_EQ(CopyDatabase(path_, directory_.File("copy.db")), absl::OkStatus());
+  // Root may write it nevertheless, and is refused by a read-only mount alone.
+  const auto database = *sqlite::Database::Open(path_, {.read_only = true, .is_copied = true});
+  EXPECT_EQ(WriteSnapshot(*database, directory_.File("other.db")), absl::OkStatus());
+  EXPECT_EQ((*Reader::Open(directory_.File("other.db")))->Jobs()->size(), 1u);
 }
 
 TEST_F(BackupTest, ACopyCanBeWritten) {

@@ -57,7 +57,7 @@ constexpr char kInsertDeleted[] = "INSERT INTO deleted_jobs (job_id, suite, dele
 
 std::vector<std::string> TablesOfJobs() { return NamesOf(kTables); }
 
-absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id) {
+absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id, bool only_ended) {
   MutexLock hold(state_->mutex);
   Database& database = *state_->database;
   ASSIGN_OR_RETURN(Transaction transaction, state_->Begin());
@@ -68,7 +68,7 @@ absl::StatusOr<DeletedJob> Writer::DeleteJob(int64_t job_id) {
     if (!is_there) return NotFound("no job ", job_id, " in this database");
     deleted.suite = find.Text(0);
     ASSIGN_OR_RETURN(const JobState state, ParseJobState(find.Text(1)));
-    if (!IsSettled(state)) {
+    if (only_ended && !IsSettled(state)) {
       return WithReason(FailedPrecondition("job ", job_id, " is ", JobStateName(state),
                                            "; only one that has ended or was cancelled can be deleted"),
                         ErrorReason::kJobNotEnded,
@@ -88,7 +88,8 @@ absl::StatusOr<DeletedJob> DeleteJob(const std::string& path, int64_t job_id, co
   RETURN_IF_ERROR(CheckFile(path, /*may_create=*/false));
   // Holds the lock of the one process that may write, and brings the schema up to date.
   ASSIGN_OR_RETURN(const std::unique_ptr<Writer> writer, Writer::Open(path, clock));
-  absl::StatusOr<DeletedJob> deleted = writer->DeleteJob(job_id);
+  // So no process runs the job, whatever its state is.
+  absl::StatusOr<DeletedJob> deleted = writer->DeleteJob(job_id, /*only_ended=*/false);
   if (absl::IsNotFound(deleted.status())) return Annotate(deleted.status(), path);
   return deleted;
 }

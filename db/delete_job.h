@@ -5,7 +5,7 @@
 // has the database open, this function is refused.
 //
 // Errors:  those of db::Writer::Open (FAILED_PRECONDITION names the process that holds the database); NOT_FOUND no such
-//          file or job; FAILED_PRECONDITION the job is queued, running or cancelling.
+//          file or job. A job that is queued or running in a file that no process writes is deleted too.
 // Cost:    reads and rewrites the job's pages.
 #pragma once
 

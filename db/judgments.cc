@@ -108,7 +108,7 @@ absl::StatusOr<JoinedJudgments> JoinJudgments(Reader& reader, const Judgments& j
   }
   std::set<std::string> metrics;
   for (const auto& [key, of_metric] : values) {
-    ScoreImport import{key.first, key.second, judgments.source, judgments.source_sha256, {}};
+    ScoreImport import{key.first, key.second, judgments.source, judgments.source_sha256, {}, judgments.import_id};
     for (const auto& [generation_id, value] : of_metric) import.values.push_back({generation_id, value});
     result.value_count += std::ssize(import.values);
     metrics.insert(key.second);

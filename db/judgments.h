@@ -29,9 +29,9 @@ struct Judgment {
 };
 
 struct Judgments {
-  std::string source, source_sha256;   // as in ScoreImport
-  std::optional<int64_t> job_id;       // else the newest job
-  std::optional<std::string> variant;  // of all of them, instead of their own; else the job's only one
+  std::string source, source_sha256, import_id;  // as in ScoreImport
+  std::optional<int64_t> job_id;                 // else the newest job
+  std::optional<std::string> variant;            // of all of them, instead of their own; else the job's only one
   std::vector<Judgment> judgments;
 };
 

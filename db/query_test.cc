@@ -115,6 +115,8 @@ TEST_F(QueryTest, AMigratedFileHasThemToo) {
                     "ALTER TABLE generations DROP COLUMN thinking_state;"
                     "ALTER TABLE generations DROP COLUMN thinking_token_count;"
                     "ALTER TABLE generations DROP COLUMN is_thinking_forced;"
+                    "ALTER TABLE score_imports DROP COLUMN import_id;"
+                    "ALTER TABLE score_imports DROP COLUMN cells_json;"
                     "UPDATE models SET attention_json = '{\"focal_attention\":{\"temperature\":0.4}}';"
                     "UPDATE schema_version SET version = 3")
           .ok());

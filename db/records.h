@@ -184,6 +184,9 @@ struct ScoreImport {
   std::string source;  // informational: where the values were read
   std::string source_sha256;
   std::vector<Value> values;
+  // Replaces the scores of the metric in every cell that `values` has an answer of, but for those of an import with this id,
+  // if it was the cell's last one.
+  std::string import_id = {};
 };
 
 // One unit of durable work: written as a whole or not at all.

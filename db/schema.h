@@ -14,7 +14,7 @@
 
 namespace varifocal::db {
 
-inline constexpr int kSchemaVersion = 16;
+inline constexpr int kSchemaVersion = 17;
 inline constexpr int64_t kApplicationId = 0x56464f43;  // "VFOC", in the SQLite header
 
 // Checks the file without SQLite: NOT_FOUND, PERMISSION_DENIED, INVALID_ARGUMENT (a directory, not an SQLite file),

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/json.h"
 #include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
@@ -70,7 +73,7 @@ constexpr char kMetricsOfTask[] =
     "metric_index";
 
 constexpr char kAnsweredTask[] =
-    "SELECT cells.task FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
+    "SELECT cells.task, cells.context_length FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
     " JOIN variants ON variants.variant_id = cells.variant_id"
     " WHERE generations.generation_id = ? AND variants.job_id = ? AND variants.name = ? AND generations.error_code IS "
     "NULL";
@@ -82,8 +85,16 @@ constexpr char kReplaceScore[] =
     "INSERT INTO scores (generation_id, metric, value) VALUES (?, ?, ?)"
     " ON CONFLICT (generation_id, metric) DO UPDATE SET value = excluded.value";
 constexpr char kInsertScoreImport[] =
-    "INSERT INTO score_imports (job_id, variant, metric, source, source_sha256, value_count, import_us)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)";
+    "INSERT INTO score_imports (job_id, variant, metric, source, source_sha256, value_count, import_us, import_id,"
+    " cells_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+constexpr char kLastImportOfCell[] =
+    "SELECT import_id FROM score_imports WHERE job_id = ?1 AND variant = ?2 AND metric = ?3 AND (cells_json IS NULL OR"
+    " EXISTS (SELECT 1 FROM json_each(cells_json) WHERE value = json_array(?4, ?5)))"
+    " ORDER BY score_import_id DESC LIMIT 1";
+constexpr char kRemoveScoresOfCell[] =
+    "DELETE FROM scores WHERE metric = ?3 AND generation_id IN (SELECT generation_id FROM generations"
+    " JOIN cells USING (cell_id) JOIN variants USING (variant_id)"
+    " WHERE variants.job_id = ?1 AND variants.name = ?2 AND cells.task = ?4 AND cells.context_length = ?5)";
 
 constexpr char kFindSample[] =
     "SELECT sample_id, token_ids_sha256, question_id FROM samples WHERE job_id = ? AND task = ? AND context_length = ?"
@@ -416,28 +427,35 @@ absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>
     if (!absl::StartsWith(import.metric, kImportedPrefix)) {
       return InvalidArgument("the metric ", import.metric, " must begin with ", kImportedPrefix);
     }
-    std::set<std::string> tasks;
+    std::set<std::pair<std::string, int64_t>> cells;  // task and context length
     for (const ScoreImport::Value& value : import.values) {
       if (!(value.value >= 0 && value.value <= 1)) {
         return InvalidArgument("a score of ", import.metric, " is ", value.value, "; it must be from 0 to 1");
       }
-      std::string task;
-      {
-        ASSIGN_OR_RETURN(Statement find, database.Prepare(kAnsweredTask));
-        ASSIGN_OR_RETURN(bool is_answered, find.BindAll(value.generation_id, job_id, import.variant).Step());
-        if (!is_answered) {
-          return InvalidArgument("generation ", value.generation_id, " is no answer of ", import.variant, " in job ",
-                                 job_id);
-        }
-        task = find.Text(0);
+      ASSIGN_OR_RETURN(Statement find, database.Prepare(kAnsweredTask));
+      ASSIGN_OR_RETURN(bool is_answered, find.BindAll(value.generation_id, job_id, import.variant).Step());
+      if (!is_answered) {
+        return InvalidArgument("generation ", value.generation_id, " is no answer of ", import.variant, " in job ",
+                               job_id);
       }
-      if (tasks.insert(task).second) {
-        RETURN_IF_ERROR(database.Run(kInsertImportedMetric, import.metric, job_id, task));
-      }
-      RETURN_IF_ERROR(database.Run(kReplaceScore, value.generation_id, import.metric, value.value));
+      cells.emplace(find.Text(0), find.Int(1));
     }
+    for (const auto& [task, length] : cells) {
+      std::optional<std::string> last;
+      {
+        ASSIGN_OR_RETURN(Statement find, database.Prepare(kLastImportOfCell));
+        ASSIGN_OR_RETURN(bool is_there, find.BindAll(job_id, import.variant, import.metric, task, length).Step());
+        if (is_there) last = find.OptionalText(0);
+      }
+      if (last != import.import_id)
+        RETURN_IF_ERROR(database.Run(kRemoveScoresOfCell, job_id, import.variant, import.metric, task, length));
+      RETURN_IF_ERROR(database.Run(kInsertImportedMetric, import.metric, job_id, task));
+    }
+    for (const ScoreImport::Value& value : import.values)
+      RETURN_IF_ERROR(database.Run(kReplaceScore, value.generation_id, import.metric, value.value));
     RETURN_IF_ERROR(database.Run(kInsertScoreImport, job_id, import.variant, import.metric, import.source,
-                                 import.source_sha256, std::ssize(import.values), state_->clock.WallMicros()));
+                                 import.source_sha256, std::ssize(import.values), state_->clock.WallMicros(),
+                                 import.import_id, Json(cells).dump()));
   }
   return state_->Commit(transaction);
 }

@@ -87,8 +87,8 @@ class Writer {
   absl::Status ResumeJob(int64_t job_id, bool allow_mixed);
   absl::StatusOr<bool> IsMixingAllowed(int64_t job_id);
 
-  // See db/delete_job.h. NOT_FOUND no such job; FAILED_PRECONDITION it is queued, running or cancelling.
-  absl::StatusOr<DeletedJob> DeleteJob(int64_t job_id);
+  // See db/delete_job.h. NOT_FOUND no such job; FAILED_PRECONDITION it is queued, running or cancelling, where `only_ended`.
+  absl::StatusOr<DeletedJob> DeleteJob(int64_t job_id, bool only_ended = true);
 
   // Models loaded by calls. The same name again replaces the directory; forgetting an unknown name is not an error.
   absl::Status RememberModel(const CalledModel& model);

@@ -3,6 +3,7 @@
 #include "db/writer.h"
 
 #include <unistd.h>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -131,6 +132,7 @@ TEST_F(WriterTest, AFileOfVersionTwoIsMigratedAndKeepsItsRows) {
                "ALTER TABLE models DROP COLUMN focal_temperature_json;"
                "ALTER TABLE generations DROP COLUMN pairs_visible_share;"
                "ALTER TABLE generations DROP COLUMN largest_group_share;"
+               "ALTER TABLE score_imports DROP COLUMN import_id; ALTER TABLE score_imports DROP COLUMN cells_json;"
                "ALTER TABLE generations DROP COLUMN thinking_state;"
                "ALTER TABLE generations DROP COLUMN thinking_token_count;"
                "ALTER TABLE generations DROP COLUMN is_thinking_forced;"
@@ -274,6 +276,45 @@ TEST_F(WriterTest, ImportedScoresJoinAnswersAndDoNotStandInTheWayOfOthers) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message));
   }
   EXPECT_EQ(Read()->Metrics(job_id)->size(), 3u) << "a refused import leaves nothing";
+}
+
+TEST_F(WriterTest, AnImportReplacesWhatAnotherLeftInItsCells) {
+  const NewJob job = FakeJob({.lengths = {1024, 2048}, .planned_count = 3});
+  const int64_t job_id = Add(job);
+  const std::vector<CellRow> cells = *writer_->Cells(job_id);
+  const CellRow& first = cells[0];
+  const CellRow& other = *std::find_if(cells.begin() + 1, cells.end(), [&](const CellRow& cell) {
+    return cell.cell.variant == first.cell.variant && cell.cell.task == first.cell.task;
+  });
+  std::vector<int64_t> answers;
+  for (int64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(writer_->RecordSample(FakeOutcome(i < 3 ? first : other, job, execution_id_, i % 3)).ok());
+    answers.push_back(i + 1);
+  }
+  const auto import = [&](const std::string& id, const std::vector<size_t>& scored, double value) {
+    ScoreImport one{first.cell.variant, "imported/judge", "f", std::string(64, 'a'), {}, id};
+    for (const size_t i : scored) one.values.push_back({answers[i], value});
+    ASSERT_TRUE(writer_->ImportScores(job_id, {one}).ok());
+  };
+  const auto stored = [&] {
+    std::vector<double> found(answers.size(), -1);
+    const std::vector<SampleDetail> rows = *Read()->Samples({.job_id = job_id});
+    for (const SampleDetail& row : rows) {
+      for (const ScoreRecord& score : row.scores) {
+        if (score.metric == "imported/judge") found[row.generation_id - 1] = score.value;
+      }
+    }
+    return found;
+  };
+  import("first", {0, 1, 2, 3}, 1);
+  EXPECT_THAT(stored(), ElementsAre(1, 1, 1, 1));
+  import("second", {1}, 0.5);
+  EXPECT_THAT(stored(), ElementsAre(-1, 0.5, -1, 1)) << "another cell keeps its scores";
+  import("second", {2}, 0.25);
+  EXPECT_THAT(stored(), ElementsAre(-1, 0.5, 0.25, 1)) << "parts of an import do not replace each other";
+  import("third", {3}, 0);
+  import("second", {0}, 0.75);
+  EXPECT_THAT(stored(), ElementsAre(0.75, 0.5, 0.25, 0)) << "the last import of that cell is still the second";
 }
 
 TEST_F(WriterTest, OutcomesThatDoNotFitAreRefusedWhole) {

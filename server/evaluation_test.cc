@@ -131,6 +131,7 @@ TEST_F(ImportScoresTest, RefusalsNameTheJudgmentAndStoreNothing) {
       {"no job's name", [](auto& r) { r.set_job("7"); }, "BAD_RESOURCE_NAME"},
       {"no source", [](auto& r) { r.clear_source(); }, "BAD_SCORES"},
       {"a long source", [](auto& r) { r.set_source(std::string(kImportSourceBytesMax + 1, 'x')); }, "BAD_SCORES"},
+      {"a long id", [](auto& r) { r.set_import_id(std::string(kImportIdBytesMax + 1, 'x')); }, "BAD_SCORES"},
       {"no hash of the source", [](auto& r) { r.set_source_sha256("a"); }, "BAD_SCORES"},
       {"no judgments", [](auto& r) { r.clear_judgments(); }, "BAD_SCORES"},
       {"no scores", [](auto& r) { r.mutable_judgments(0)->clear_scores(); }, "BAD_SCORES"},

@@ -313,6 +313,20 @@ TEST_F(InferenceTest, LoadsAndUnloadsModels) {
   EXPECT_EQ(Health(channel_, "model/late"), "NOT_SERVING");
   EXPECT_EQ(ReasonIn(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &gone)), "MODEL_NOT_FOUND");
 
+  // Rewritten files are not served as if they were the loaded ones.
+  const std::string file = directory_.File("late/model.safetensors");
+  testing_support::WriteFile(file, "first");
+  request.set_model_id("late");
+  request.set_directory(directory_.File("late"));
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
+  EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
+  testing_support::WriteFile(file, "and another");
+  const grpc::Status changed = Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model);
+  EXPECT_EQ(ReasonIn(changed), "MODEL_ALREADY_LOADED");
+  EXPECT_THAT(changed.error_message(), Message("late", "model.safetensors", "unload"));
+  ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::UnloadModel, unload, &gone).ok());
+  EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
+
   control_->Hold();
   Submitted(SmallJob());
   unload.set_name("models/a");

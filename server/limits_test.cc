@@ -95,6 +95,8 @@ std::vector<Row> LimitsOfJobsAndCalls() {
       {"Names of scores", kImportedNamesMax, "server/evaluation_test.cc", "ImportScoresTest, NumbersOfScoresAndNames"},
       {"Bytes of the source", kImportSourceBytesMax, "server/evaluation_test.cc",
        "ImportScoresTest, RefusalsNameTheJudgmentAndStoreNothing"},
+      {"Bytes of the id", kImportIdBytesMax, "server/evaluation_test.cc",
+       "ImportScoresTest, RefusalsNameTheJudgmentAndStoreNothing"},
       {"Shares of an inspection", kInspectedMassesMax, kBoundary, "LimitsBoundaryTest, SharesOfAnInspection"},
       {"Rows of an inspection", kInspectedRowsMax, kBoundary, "LimitsBoundaryTest, RowsOfAnInspection"},
       {"Entries of a page", kPageSizeMax, "server/rpc/page_token_test.cc", "PageTokenTest, PageSizes"},

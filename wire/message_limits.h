@@ -12,5 +12,6 @@ inline constexpr int kMessageBytesMax = 16 << 20;
 inline constexpr int kImportedScoresMax = 100'000;
 inline constexpr int kImportedNamesMax = 64;
 inline constexpr size_t kImportSourceBytesMax = 1024;
+inline constexpr size_t kImportIdBytesMax = 64;
 
 }  // namespace varifocal

@@ -58,7 +58,7 @@ constinit const Verb kDeleteVerb = {
     .summary = "remove a job that has ended, with its answers",
     .about =
         R"(Removes questions, answers and scores; this cannot be undone. The daemon deletes it, or with --db the file is
-changed, which is refused while a daemon has it open. Jobs that are queued or running are refused: cancel them first.
+changed, which is refused while a daemon has it open. A daemon refuses jobs that are queued or running: cancel them first.
 The database keeps its size; later jobs reuse the space.)",
     .examples =
         "varifocal delete 3\n"

@@ -1,5 +1,7 @@
 // varifocal run: a whole evaluation without a daemon; the same server inside this process.
 
+#include <signal.h>
+
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -129,7 +131,7 @@ class RunHere : public Command {
       request.mutable_spec()->mutable_shard()->set_count(shard->count);
     }
     request.set_validate_only(dry_run_);
-    ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedServer> server, EmbeddedServer::Start(std::move(options)));
+    ASSIGN_OR_RETURN(std::unique_ptr<EmbeddedServer> server, EmbeddedServer::Start(std::move(options)));
     Daemon daemon(server->channel());
     if (run_.job.focal_temperatures.has_value())
       RETURN_IF_ERROR(DropSameAsTrained(daemon, run_.variants, *request.mutable_spec(), console));
@@ -139,7 +141,14 @@ class RunHere : public Command {
       return DoneOr(PrintEstimate(response.estimate(), PlanPower(request.spec(), power_), console));
     }
     ASSIGN_OR_RETURN(const std::string name, Submit(daemon, request, console));
-    ASSIGN_OR_RETURN(const v1::Job job, FollowJob(daemon, name, console, /*is_here=*/true));
+    int signal = 0;
+    const absl::StatusOr<v1::Job> followed = FollowJob(daemon, name, console, &signal);
+    if (signal != 0) {
+      server.reset();  // the job goes back to the queue; a program that only ended would count as its crash
+      raise(signal);
+    }
+    RETURN_IF_ERROR(followed.status());
+    const v1::Job& job = *followed;
     const ExitCode code =
         PrintOutcome(job, outcome_, console, repeat_.is_new ? "the same command without --new" : "the same command");
     if (console.format == Format::kText && job.state() == v1::Job::SUCCEEDED) {

@@ -227,6 +227,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   database->busy_timeout_ms_ = options.busy_timeout_ms;
   sqlite3_db_config(connection, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   RETURN_IF_ERROR(database->Execute("PRAGMA cell_size_check = ON"));
+  if (options.is_copied) return database;
   if (options.read_only) {
     // An untrusted file must not be able to run functions. (A writer's CHECKs call json_valid, which 3.40 considers
     // unsafe in an untrusted schema.)

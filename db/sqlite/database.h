@@ -93,6 +93,7 @@ class Statement {
 struct OpenOptions {
   bool read_only = false;      // otherwise a missing file is created
   bool keep_as_it_is = false;  // writable, journal mode unchanged: only rolls back an interrupted write
+  bool is_copied = false;      // read-only, for VACUUM INTO: it counts as writing, and the copy's CHECKs call functions
   int busy_timeout_ms = 5000;
 };
 

@@ -154,6 +154,7 @@ std::vector<std::string> Arms::Names() const {
 
 Arms FindArms(const std::vector<db::VariantRecord>& variants) {
   Arms found;
+  std::set<std::string> contradicted;
   for (const db::VariantRecord& variant : variants) {
     if (!variant.model.training_arm.has_value()) continue;
     if (!variant.model.training_seed.has_value()) {
@@ -168,12 +169,23 @@ Arms FindArms(const std::vector<db::VariantRecord>& variants) {
     const auto twin =
         std::find_if(arm->runs.begin(), arm->runs.end(), [&](const ArmRun& run) { return run.seed == seed; });
     if (twin != arm->runs.end()) {
-      found.notes.push_back(absl::StrCat(variant.name, " has the arm, the seed (", seed, ") and everything else of ",
-                                         twin->variant, ": it is no replicate and is left out."));
+      const auto same = std::find_if(variants.begin(), variants.end(),
+                                     [&](const db::VariantRecord& other) { return other.name == twin->variant; });
+      if (same->model.weights_sha256 == variant.model.weights_sha256) {
+        found.notes.push_back(absl::StrCat(variant.name, " has the arm, the seed (", seed, ") and the weights of ",
+                                           twin->variant, ": it is no replicate and is left out."));
+      } else {
+        contradicted.insert(twin->variant);
+        found.notes.push_back(absl::StrCat(variant.name, " and ", twin->variant, " state one arm and one seed (", seed,
+                                           ") and have other weights: neither is in the arm."));
+      }
       continue;
     }
     arm->runs.push_back({seed, variant.name});
   }
+  for (Arm& arm : found.arms)
+    std::erase_if(arm.runs, [&](const ArmRun& run) { return contradicted.contains(run.variant); });
+  std::erase_if(found.arms, [](const Arm& arm) { return arm.runs.empty(); });
   for (Arm& arm : found.arms) {
     std::sort(arm.runs.begin(), arm.runs.end(), [](const ArmRun& a, const ArmRun& b) { return a.seed < b.seed; });
   }

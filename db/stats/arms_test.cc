@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "base/sha256.h"
 #include "base/suggest.h"
 #include "db/fakes/fake_results.h"
 #include "db/writer.h"
@@ -25,6 +26,7 @@ struct Trained {
   std::optional<int64_t> seed;
   int64_t tokens = 1000, parameters = 100'000;
   std::string attention = "{}";
+  std::string weights_of = "";  // another variant's; else its own
 };
 
 class ArmsTest : public ::testing::Test {
@@ -45,6 +47,7 @@ class ArmsTest : public ::testing::Test {
       model.training_tokens = variants[i].tokens;
       model.parameter_count = variants[i].parameters;
       model.attention_json = variants[i].attention;
+      model.weights_sha256 = Sha256Hex(variants[i].weights_of.empty() ? names[i] : variants[i].weights_of);
     }
     job.metrics[1].worst_value = job.metrics[1].best_value = std::nullopt;  // token_f1 serves as a log-likelihood
     job_id_ = db::AddFakeJob(**db::Writer::Open(path_), job, [&](const auto& cell, int64_t q, db::Outcome& outcome) {
@@ -108,7 +111,7 @@ TEST_F(ArmsTest, RunsThatDifferInTheirSeedAloneAreOneArm) {
         {"f-1@t=0.7", "focal", 1},
         {"alone", "", 5},
         {"unseeded", "plain", std::nullopt},
-        {"b-1-copy", "plain", 1}});
+        {"b-1-copy", "plain", 1, 1000, 100'000, "{}", "b-1"}});
   EXPECT_THAT(Labels(table_.arms()), ElementsAre("plain, 100000 parameters, 1000 tokens, 2 seeds",
                                                  "focal, 100000 parameters, 1000 tokens, 1 seed",
                                                  "focal, 100000 parameters, 4000 tokens, 1 seed",
@@ -117,6 +120,16 @@ TEST_F(ArmsTest, RunsThatDifferInTheirSeedAloneAreOneArm) {
   ASSERT_EQ(table_.arms().notes.size(), 2u);
   EXPECT_THAT(table_.arms().notes[0], Message("unseeded", "plain"));
   EXPECT_THAT(table_.arms().notes[1], Message("b-1-copy", 1, "b-1"));
+}
+
+// One of them may have been changed after its training.
+TEST_F(ArmsTest, OneSeedWithTwoWeightsIsInNoArm) {
+  Make({{"changed", "plain", 1}, {"b-1", "plain", 1}, {"b-2", "plain", 2}, {"f-1", "focal", 3}, {"g-1", "focal", 3}});
+  EXPECT_THAT(Labels(table_.arms()), ElementsAre("plain, 100000 parameters, 1000 tokens, 1 seed"));
+  EXPECT_EQ(table_.arms().arms[0].runs[0].variant, "b-2");
+  ASSERT_EQ(table_.arms().notes.size(), 2u);
+  EXPECT_THAT(table_.arms().notes[0], Message("b-1", "changed", 1));
+  EXPECT_THAT(table_.arms().notes[1], Message("g-1", "f-1", 3));
 }
 
 const std::vector<Trained> kThreeSeeds = {{"p1", "plain", 1}, {"p2", "plain", 2}, {"p3", "plain", 3},

@@ -109,6 +109,8 @@ def fold(source: pathlib.Path, target: pathlib.Path, temperatures: Any = None) -
         raise ValueError("give temperatures exactly where config.json has no focal_attention")
     if focal is not None and focal.get("mode") != "constant":
         raise ValueError(f"focal_attention.mode is {focal.get('mode')!r}; only constant temperatures can be folded")
+    if focal is None:
+        config.pop("training", None)  # another function than the training's: no replicate of its arm
     t = per_head(temperatures if focal is None else focal["temperature"], config["num_hidden_layers"], config["num_attention_heads"])
     return rewrite(source, target, 1 / t, config)
 

@@ -271,9 +271,10 @@ def test_unfold_is_the_inverse(tmp_path: pathlib.Path) -> None:
 
 def test_heads_are_folded_one_by_one(tmp_path: pathlib.Path) -> None:
     net = small(Attention())
-    net.save(tmp_path / "plain")
+    net.save(tmp_path / "plain", {"tokens": 48, "seed": 1, "context_length": 24, "arm": "baseline"})
     t = np.exp(np.random.default_rng(2).normal(0, 0.3, (2, 4)))
     fold.fold(tmp_path / "plain", tmp_path / "folded", t.tolist())
+    assert "training" not in json.loads((tmp_path / "folded/config.json").read_text()), "it is no run of its training's arm"
     with torch.no_grad():
         for layer, block in enumerate(net.blocks()):
             w = block.self_attn.q_proj.weight.view(4, 8, -1)

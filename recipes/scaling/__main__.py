@@ -7,11 +7,11 @@
     python -m scaling speed --size=1M --context=512           tokens per second of training on one thread, which `plan` counts with
     python -m scaling report                                  the tables, from scaling/results/runs.jsonl
     python -m scaling export NAME DIR                         a finished checkpoint as a directory that the product loads, e.g. focal-1M-512-0.004-1-8M
+    python -m scaling product STAGE DIR                       a finished stage's checkpoints, the held-out text and a suite, and the commands that ask them
 """
 
 import argparse
 import pathlib
-import shutil
 import sys
 import time
 
@@ -24,7 +24,7 @@ RESULTS = pathlib.Path(__file__).parent / "results/runs.jsonl"
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("corpus", "plan", "run", "tasks", "speed", "report", "export"):
+    for name in ("corpus", "plan", "run", "tasks", "speed", "report", "export", "product"):
         command = commands.add_parser(name)
         command.add_argument("--config", type=pathlib.Path, default=config.STUDY)
         command.add_argument("--cache", type=pathlib.Path, default=corpus.CACHE, help="packages, the corpus, states and checkpoints")
@@ -41,18 +41,10 @@ def parse() -> argparse.Namespace:
         if name == "speed":
             command.add_argument("--size", default="1M")
             command.add_argument("--context", type=int, default=512)
-        if name == "export":
-            command.add_argument("name")
+        if name in ("export", "product"):
+            command.add_argument({"export": "name", "product": "stage"}[name])
             command.add_argument("target", type=pathlib.Path)
     return parser.parse_args()
-
-
-def export(cache: pathlib.Path, name: str, target: pathlib.Path) -> None:
-    there = {p.name: p for p in sorted((cache / "runs").glob("*/exports/*"))}
-    if name not in there:
-        raise ValueError(f"no checkpoint {name}; there are {', '.join(there) or 'none'}")
-    shutil.copytree(there[name], target, dirs_exist_ok=True)
-    shutil.copy(cache / "corpus/tokenizer.json", target)
 
 
 def main() -> int:
@@ -77,7 +69,13 @@ def main() -> int:
             found = train.speed(study, data.Corpus(options.cache / "corpus"), options.size, options.context)
             print(f"{options.size} at {options.context}: {found:.0f} tokens a second of processor time")
         elif options.command == "export":
-            export(options.cache, options.name, options.target)
+            from scaling import product
+
+            product.checkpoint(options.cache, options.name, options.target)
+        elif options.command == "product":
+            from scaling import product
+
+            print("\n".join(product.prepare(study, read_results(options.results), options.stage, options.cache, options.target)))
         else:
             from scaling import run
 

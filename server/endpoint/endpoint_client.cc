@@ -107,8 +107,11 @@ EndpointClient::Failure EndpointClient::Classify(const std::string& url, const H
               true};
     case 401:
     case 403:
-      return {fault(absl::StrCat(url, " refuses the API key (", reply.status, said.empty() ? ")" : "): ", said)), false,
-              true};
+      return {
+          fault(absl::StrCat(url, spec_.key.empty() ? " refuses a call without an API key (" : " refuses the API key (",
+                             reply.status, said.empty() ? ")" : "): ", said,
+                             spec_.key.empty() ? "; key-file=PATH or key-env=NAME gives one" : "")),
+          false, true};
     case 404:
     case 405:
       return {fault(absl::StrCat(message,

@@ -1,18 +1,54 @@
 #include "server/hosting/model_host.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/exceptions.h"
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/status_macros.h"
+#include "eval_tasks/checkpoint_place.h"
 #include "eval_tasks/job_spec.h"
 #include "server/model/function_json.h"
 #include "server/model/run_time_setting.h"
 #include "tokenizer/utf8.h"
 
 namespace varifocal {
+namespace {
+
+// Of every file of the checkpoint and its adapter, by path; none where the place is no directory, as a server's.
+std::map<std::string, std::string> FilesOf(const std::string& place) {
+  std::map<std::string, std::string> files;
+  const CheckpointPlace checkpoint = CheckpointOf(place);
+  for (const std::string& directory : {checkpoint.directory, checkpoint.adapter}) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+         entry.increment(error)) {
+      std::error_code unread;
+      const uintmax_t bytes = entry->file_size(unread);
+      const auto time = entry->last_write_time(unread).time_since_epoch().count();
+      if (!unread) files[entry->path().string()] = absl::StrCat(bytes, " ", time);
+    }
+  }
+  return files;
+}
+
+// The first path that one of the two lacks or has otherwise; "" where there is none.
+std::string FirstChange(const std::map<std::string, std::string>& before,
+                        const std::map<std::string, std::string>& now) {
+  for (const auto* files : {&before, &now}) {
+    for (const auto& [path, unused] : *files) {
+      const auto a = before.find(path), b = now.find(path);
+      if (a == before.end() || b == now.end() || a->second != b->second) return path;
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 absl::Status CheckModelName(absl::string_view name) {
   return WithReason(CheckName("model", name), ErrorReason::kBadModelName);
@@ -94,11 +130,18 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
         return WithReason(AlreadyExists("model name \"", name, "\" is taken by ", entry->second.directory),
                           ErrorReason::kModelAlreadyLoaded, {{"model", name}, {"directory", entry->second.directory}});
       }
-      if (entry->second.model != nullptr) return entry->second.model;
+      if (entry->second.model != nullptr) {
+        const std::string changed = FirstChange(entry->second.files, FilesOf(directory));
+        if (changed.empty()) return entry->second.model;
+        return WithReason(AlreadyExists("model \"", name, "\" is served as it was before ", changed,
+                                        " changed; unload it first to load it as it is now"),
+                          ErrorReason::kModelAlreadyLoaded, {{"model", name}, {"directory", directory}});
+      }
       return WithReason(Unavailable("model \"", name, "\" is being loaded"), ErrorReason::kModelLoading,
                         {{"model", name}});
     }
   }
+  std::map<std::string, std::string> files = FilesOf(directory);
   absl::StatusOr<std::unique_ptr<HostedModel>> made =
       CatchExceptions("loading the model", [&] { return factory(name, directory); });
   MutexLock lock(mutex_);
@@ -121,7 +164,7 @@ absl::StatusOr<std::shared_ptr<HostedModel>> ModelHost::LoadWith(const std::stri
   (*made)->directory = directory;
   (*made)->provenance.function_json = FunctionOf(**made);
   std::shared_ptr<HostedModel> model = *std::move(made);
-  entries_[name] = {directory, model, absl::OkStatus()};
+  entries_[name] = {directory, model, absl::OkStatus(), std::move(files)};
   const ModelProvenance& from = model->provenance;
   Log(LogLevel::kInfo, "model_loaded",
       {{"model", name},

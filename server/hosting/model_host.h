@@ -50,7 +50,8 @@ class ModelHost {
  public:
   explicit ModelHost(ModelFactory factory) : factory_(std::move(factory)) {}
 
-  // Blocks while the checkpoint is read. The same name and directory again returns the loaded model.
+  // Blocks while the checkpoint is read. The same name and directory again returns the loaded model; ALREADY_EXISTS where
+  // its files have changed since.
   absl::StatusOr<std::shared_ptr<HostedModel>> Load(const std::string& name, const std::string& directory);
   // The same with another factory, for models that are no checkpoint on this machine.
   absl::StatusOr<std::shared_ptr<HostedModel>> LoadWith(const std::string& name, const std::string& directory,
@@ -77,8 +78,9 @@ class ModelHost {
  private:
   struct Entry {
     std::string directory;
-    std::shared_ptr<HostedModel> model;  // null while it is being read or off
-    absl::Status off;                    // why it is off
+    std::shared_ptr<HostedModel> model;             // null while it is being read or off
+    absl::Status off;                               // why it is off
+    std::map<std::string, std::string> files = {};  // sizes and times of the checkpoint's when it was read
   };
 
   const ModelFactory factory_;

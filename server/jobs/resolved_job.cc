@@ -106,6 +106,14 @@ absl::Status CheckTakesTurns(const Task::TurnRoles& roles, const HostedModel& mo
 absl::Status PinChatFormats(const std::vector<std::shared_ptr<HostedModel>>& models, const Grid& grid, JobSpec& spec) {
   const bool any_chat =
       std::any_of(spec.suite.tasks.begin(), spec.suite.tasks.end(), [](const TaskSpec& task) { return task.chat; });
+  for (const Variant& variant : spec.variants) {
+    if (any_chat || !ThinkingOf(variant.overrides).has_value()) continue;
+    return WithReason(
+        InvalidArgument("variant \"", variant.Name(),
+                        "\" sets the switch of its chat template, and no task of this suite asks in it, so no "
+                        "prompt would change; --form=chat asks the suite's tasks in it"),
+        ErrorReason::kBadThinking, {{"model", variant.Name()}, {"field", "spec.suite.form"}});
+  }
   const bool any_system = std::any_of(grid.tasks.begin(), grid.tasks.end(), [](const std::unique_ptr<Task>& task) {
     return task->system_message().has_value();
   });

@@ -254,6 +254,10 @@ TEST_F(ThinkingJobTest, OnAndOffAreVariants) {
   EXPECT_EQ(pairs, 16) << "8 questions, 2 metrics";
   const auto stored = FromCanonicalJson(view.row.spec_json);
   EXPECT_EQ(stored->thinking_markers.at("m@thinking=off"), R"(["<think>","</think>"])");
+  // The switch would change no prompt.
+  spec.suite.tasks = {{.kind = "recall_kv"}};
+  EXPECT_THAT(manager_->Submit(spec, {}).status(), RefusedFor("BAD_THINKING", Message("m@thinking=on", "--form=chat")));
+  spec = Spec({});
   // A template without a switch.
   spec.variants = {{"a", {{"thinking", {0}}}}};
   EXPECT_THAT(manager_->Submit(spec, {}).status(),

@@ -134,6 +134,10 @@ absl::StatusOr<db::Judgments> FromProto(const v1::ImportScoresRequest& request) 
   if (!IsSha256Hex(request.source_sha256())) return bad("source_sha256 is not 64 lower-case hexadecimal digits");
   judgments.source = request.source();
   judgments.source_sha256 = request.source_sha256();
+  if (request.import_id().size() > kImportIdBytesMax) {
+    return bad(absl::StrCat("import_id has ", request.import_id().size(), " bytes, the limit is ", kImportIdBytesMax));
+  }
+  judgments.import_id = request.import_id().empty() ? request.source_sha256() : request.import_id();
   std::set<std::string> names;
   int64_t score_count = 0;
   for (const v1::Judgment& proto : request.judgments()) {
