@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -16,7 +17,8 @@ namespace {
 // Read by the handler, which may allocate nothing.
 constexpr size_t kBytesMax = 512;
 char text[kBytesMax];
-volatile sig_atomic_t text_bytes = 0, wake_pipe = -1, came = 0;
+std::atomic<int> text_bytes = 0, wake_pipe = -1, came = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void WriteAndEnd(int signal) {
   (void)!write(STDERR_FILENO, text, text_bytes);
@@ -43,7 +45,7 @@ InterruptNote::InterruptNote(const std::string& sentence, std::function<void()> 
   const std::string line = absl::StrCat("\n", sentence, "\n");
   const size_t bytes = std::min(line.size(), kBytesMax);
   std::memcpy(text, line.data(), bytes);
-  text_bytes = bytes;
+  text_bytes = static_cast<int>(bytes);
   struct sigaction action = {};
   action.sa_handler = WriteAndEnd;
   action.sa_flags = SA_RESETHAND;

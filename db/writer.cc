@@ -453,9 +453,10 @@ absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>
     }
     for (const ScoreImport::Value& value : import.values)
       RETURN_IF_ERROR(database.Run(kReplaceScore, value.generation_id, import.metric, value.value));
+    ASSIGN_OR_RETURN(const std::string cells_json, DumpJson(Json(cells)));
     RETURN_IF_ERROR(database.Run(kInsertScoreImport, job_id, import.variant, import.metric, import.source,
                                  import.source_sha256, std::ssize(import.values), state_->clock.WallMicros(),
-                                 import.import_id, Json(cells).dump()));
+                                 import.import_id, cells_json));
   }
   return state_->Commit(transaction);
 }

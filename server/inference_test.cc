@@ -319,6 +319,7 @@ TEST_F(InferenceTest, LoadsAndUnloadsModels) {
   request.set_model_id("late");
   request.set_directory(directory_.File("late"));
   ASSERT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
+  testing_support::WriteFile(directory_.File("late/log.txt"), "of its training");
   EXPECT_TRUE(Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model).ok());
   testing_support::WriteFile(file, "and another");
   const grpc::Status changed = Ask(*inference_, &v1::Inference::Stub::LoadModel, request, &model);

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from llama.cpu_kernels import attend
 from llama.config import Attention as Setting
 from llama.config import Config, Tau
 
@@ -100,7 +101,7 @@ class Attention(nn.Module):
         scale = c.head_dim**-0.5 / self.setting.temperature
         if self.setting.tau is not None or self.setting.log_n is not None:
             q, scale = q * self.row_scales(x), 1.0
-        y = F.scaled_dot_product_attention(q.to(v.dtype), k.to(v.dtype), v, is_causal=True, scale=scale)
+        y = attend(q.to(v.dtype), k.to(v.dtype), v, scale)
         out: Tensor = self.o_proj(y.transpose(1, 2).reshape(b, t, -1))
         return out
 

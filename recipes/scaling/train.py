@@ -18,6 +18,7 @@ import torch.nn.functional as F
 
 from emergence.train import optimizer_of
 from llama.arms import Arm, make, named
+from llama.cpu_kernels import cross_entropy
 from scaling.config import Study
 from scaling.data import Corpus
 
@@ -134,8 +135,7 @@ class Run:
     def loss(self, ids: torch.Tensor) -> torch.Tensor:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.study.bf16):
             logits = self.net.logits(self.net.hidden(ids[:, :-1]))
-        logits = logits.float() if logits.dtype == torch.bfloat16 else logits
-        return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        return cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
 
     def one_step(self) -> float:
         began = time.process_time()

@@ -19,7 +19,8 @@
 namespace varifocal {
 namespace {
 
-// Of every file of the checkpoint and its adapter, by path; none where the place is no directory, as a server's.
+// Of every file of the checkpoint and its adapter that models are read from, by path; none where the place is no directory,
+// as a server's.
 std::map<std::string, std::string> FilesOf(const std::string& place) {
   std::map<std::string, std::string> files;
   const CheckpointPlace checkpoint = CheckpointOf(place);
@@ -27,6 +28,8 @@ std::map<std::string, std::string> FilesOf(const std::string& place) {
     std::error_code error;
     for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
          entry.increment(error)) {
+      const std::string ending = entry->path().extension().string();
+      if (ending != ".safetensors" && ending != ".json") continue;
       std::error_code unread;
       const uintmax_t bytes = entry->file_size(unread);
       const auto time = entry->last_write_time(unread).time_since_epoch().count();

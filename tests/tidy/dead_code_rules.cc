@@ -113,6 +113,12 @@ Complaints CheckDeadFiles(const std::vector<SourceFile>& files) {
       if (!included.contains(file.path)) complaints.push_back({file.path, 1, "no file includes this header"});
       continue;
     }
+    // A recipe compiles what has its name.
+    const std::string stem(WithoutEnding(file.path));
+    const bool is_of_recipe =
+        StartsWith(file.path, "recipes/") &&
+        std::any_of(files.begin(), files.end(), [&](const SourceFile& other) { return other.path == stem + ".py"; });
+    if (is_of_recipe) continue;
     // Queries of recipes are run by hand; those of the database are compiled in.
     const bool is_query = EndsWith(file.path, ".sql") && !StartsWith(file.path, "recipes/");
     if (!EndsWith(file.path, ".cc") && !EndsWith(file.path, ".cu") && !is_query) continue;

@@ -95,12 +95,16 @@ std::string MessagesOf(const std::vector<Complaint>& complaints) {
 
 TEST(TidyTest, UnusedFilesAreFound) {
   EXPECT_EQ(MessagesOf(CheckDeadFiles({{"db/CMakeLists.txt", "SOURCES used.cc sub/used.cc not_dead.cc"},
+                                       {"recipes/a/used.cc", ""},
+                                       {"recipes/a/used.py", ""},
+                                       {"recipes/a/dead.cc", ""},
                                        {"db/dead.cc", "#include \"db/dead.h\"\n"},
                                        {"db/dead.h", ""},
                                        {"db/used.cc", "#include \"db/used.h\"\n#include \"db/sub/used.h\"\n"},
                                        {"db/sub/used.cc", "#include \"db/used.h\"\n"},
                                        {"db/sub/used.h", ""},
                                        {"db/used.h", ""}})),
+            "recipes/a/dead.cc: no CMake file lists this file\n"
             "db/dead.cc: no CMake file lists this file\ndb/dead.h: no file includes this header\n");
 }
 
