@@ -68,7 +68,8 @@ std::string WhyNotConnected(const std::shared_ptr<grpc::Channel>& channel, bool 
   const grpc::Status status = v1::Inference::NewStub(channel)->ListModels(&context, v1::ListModelsRequest(), &unused);
   const std::string text = absl::AsciiStrToLower(status.error_message());
   const auto has = [&](absl::string_view part) { return absl::StrContains(text, part); };
-  if (status.ok() || has("connection refused") || has("no such file")) return "";
+  const bool is_absent = has("connection refused") || has("no such file");
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE || is_absent) return "";
   if (has("certificate verify failed")) return "its certificate is not of an authority in --tls-ca";
   if (has("hostname verification") || has("peer name")) return "its certificate is for another name";
   if (has("empty address list")) return "--tls-ca has no certificate of an authority";

@@ -72,7 +72,7 @@ constexpr char kMetricsOfTask[] =
     "SELECT metric FROM task_metrics WHERE job_id = ? AND task = ? AND metric NOT GLOB 'imported/*' ORDER BY "
     "metric_index";
 
-constexpr char kAnsweredTask[] =
+constexpr char kAnsweredCell[] =
     "SELECT cells.task, cells.context_length FROM generations JOIN cells ON cells.cell_id = generations.cell_id"
     " JOIN variants ON variants.variant_id = cells.variant_id"
     " WHERE generations.generation_id = ? AND variants.job_id = ? AND variants.name = ? AND generations.error_code IS "
@@ -432,7 +432,7 @@ absl::Status Writer::ImportScores(int64_t job_id, const std::vector<ScoreImport>
       if (!(value.value >= 0 && value.value <= 1)) {
         return InvalidArgument("a score of ", import.metric, " is ", value.value, "; it must be from 0 to 1");
       }
-      ASSIGN_OR_RETURN(Statement find, database.Prepare(kAnsweredTask));
+      ASSIGN_OR_RETURN(Statement find, database.Prepare(kAnsweredCell));
       ASSIGN_OR_RETURN(bool is_answered, find.BindAll(value.generation_id, job_id, import.variant).Step());
       if (!is_answered) {
         return InvalidArgument("generation ", value.generation_id, " is no answer of ", import.variant, " in job ",

@@ -2,12 +2,18 @@
 // every output format; jobs without arms, and with one run an arm, as controls.
 #include "client/report/data/arm_report.h"
 
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_join.h"
 #include "client/report/data/arm_labels.h"
 #include "client/report/data/arm_rows.h"
 #include "client/report/data/text_format.h"
 #include "db/fakes/fake_arms.h"
+#include "db/sqlite/database.h"
 #include "db/stats/labels.h"
 #include "tests/fakes/report_fixture.h"
+#include "tests/support/assign_or_fail.h"
 #include "tests/support/messages.h"
 
 namespace varifocal {
@@ -95,6 +101,24 @@ TEST_F(ArmReportTest, TheEqualLossRatioIsThatOfTheWrittenValues) {
   EXPECT_THAT(page, AllOf(HasSubstr("<h2>By training tokens</h2>"), HasSubstr("<h3>Equal-loss ratio</h3>"),
                           HasSubstr("×1.41 (1.19 to 1.68)"), MessageIn("3 of 3 seeds", "×1")));
   EXPECT_THAT(Report(ReportFormat::kMarkdown), HasSubstr("×1.41 (1.19 to 1.68)"));
+}
+
+// The second would have replaced the first: their titles are one.
+TEST_F(ArmReportTest, LossesOfTwoMetricsAreTwoFiles) {
+  db::WriteFakeArms(path_);
+  ASSERT_TRUE((*sqlite::Database::Open(path_, {}))
+                  ->Execute("INSERT INTO task_metrics SELECT job_id, task, 'next/log_likelihood', metric_index + 10, "
+                            "is_binary, worst_value, best_value FROM task_metrics WHERE metric = 'gold/log_likelihood';"
+                            "INSERT INTO scores SELECT generation_id, 'next/log_likelihood', value - 1 FROM scores "
+                            "WHERE metric = 'gold/log_likelihood'")
+                  .ok());
+  options_.axis = "tokens";
+  ASSIGN_OR_FAIL(const std::vector<std::string> files, WriteFigures(options_, directory_.File("figures")));
+  EXPECT_EQ(std::set<std::string>(files.begin(), files.end()).size(), files.size());
+  EXPECT_EQ(std::count_if(files.begin(), files.end(),
+                          [](const std::string& name) { return name.find("tokens-Loss-at-1K") == 0; }),
+            4)
+      << absl::StrJoin(files, " ");
 }
 
 TEST_F(ArmReportTest, AnAxisIsDrawnAndWrittenInEveryFormat) {

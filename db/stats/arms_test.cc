@@ -1,6 +1,6 @@
 // Arms: which variants are replicates of each other, which are compared, and that the rows are those of InferReplicates over
 // the values written. Method: jobs with known values in a database, and numbers verified by hand.
-#include "db/stats/arms.h"
+#include "db/stats/arm_table.h"
 
 #include <cmath>
 #include <functional>

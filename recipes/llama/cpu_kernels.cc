@@ -99,7 +99,7 @@ void StoreRow(const __m512 (&row)[2], Bf16* out) {
 // Keys after the row are hidden; only the last block of 16 has any.
 void Hide(float* scores, int64_t stride, int64_t first_row, int64_t keys) {
   for (int r = 0; r < kRows; ++r) {
-    for (int64_t j = std::max<int64_t>(first_row + r + 1, 0); j < keys; ++j) scores[r * stride + j] = kHidden;
+    for (int64_t j = first_row + r + 1; j < keys; ++j) scores[r * stride + j] = kHidden;
   }
 }
 

@@ -6,6 +6,7 @@
     python -m scaling tasks --budget=1h                       the short task training of stage 1's finished runs; a CPU's thread
     python -m scaling speed --size=1M --context=512           tokens per second of training on one thread, which `plan` counts with
     python -m scaling report                                  the tables, from scaling/results/runs.jsonl
+    python -m scaling repeat NAME                             a finished run again: by how much its held-out losses differ from its row's
     python -m scaling export NAME DIR                         a finished checkpoint as a directory that the product loads, e.g. focal-1M-512-0.004-1-8M
     python -m scaling product STAGE DIR                       a finished stage's checkpoints, the held-out text and a suite, and the commands that ask them
 """
@@ -24,7 +25,7 @@ RESULTS = pathlib.Path(__file__).parent / "results/runs.jsonl"
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("corpus", "plan", "run", "tasks", "speed", "report", "export", "product"):
+    for name in ("corpus", "plan", "run", "tasks", "speed", "report", "repeat", "export", "product"):
         command = commands.add_parser(name)
         command.add_argument("--config", type=pathlib.Path, default=config.STUDY)
         command.add_argument("--cache", type=pathlib.Path, default=corpus.CACHE, help="packages, the corpus, states and checkpoints")
@@ -41,8 +42,9 @@ def parse() -> argparse.Namespace:
         if name == "speed":
             command.add_argument("--size", default="1M")
             command.add_argument("--context", type=int, default=512)
+        if name in ("repeat", "export", "product"):
+            command.add_argument("stage" if name == "product" else "name")
         if name in ("export", "product"):
-            command.add_argument({"export": "name", "product": "stage"}[name])
             command.add_argument("target", type=pathlib.Path)
     return parser.parse_args()
 
@@ -68,6 +70,11 @@ def main() -> int:
 
             found = train.speed(study, data.Corpus(options.cache / "corpus"), options.size, options.context)
             print(f"{options.size} at {options.context}: {found:.0f} tokens a second of processor time")
+        elif options.command == "repeat":
+            from scaling import run
+
+            differences = run.repeated(study, read_results(options.results), options.name, run.opened(options.cache / "corpus", corpus.made()))
+            print(f"{options.name}, held-out losses minus those of its row: {', '.join(f'{x:+.6f}' for x in differences)}")
         elif options.command == "export":
             from scaling import product
 

@@ -19,6 +19,7 @@ lengths: [{context}]
 samples: {windows}
 tasks:
   - kind: context_gain
+    metrics: [long_context_log_likelihood]
     parameters: {{path: held_out.txt, scored_tokens: {scored}, short_context: {short}, longest: {context}}}
 """
 WINDOWS = 256
@@ -59,5 +60,5 @@ def prepare(study: Study, rows: list[Row], stage: str, cache: pathlib.Path, targ
     for name in names:
         checkpoint(cache, name, target / "models" / name)
     return [f"cd {shlex.quote(str(target))}",
-            "varifocal run suite.yaml $(for d in models/*; do echo --model=${d##*/}=$d; done) --db=held_out.db",
+            "varifocal run suite.yaml $(for d in models/*; do echo --model=${d##*/}=$d; done) --kv-cache-bytes=64M --db=held_out.db",
             "varifocal report --db=held_out.db --baseline-arm=baseline --axis=tokens --figures=figures --out=report.html"]  # fmt: skip

@@ -6,6 +6,7 @@ import multiprocessing
 import pathlib
 import signal
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -15,7 +16,7 @@ from scaling import plan
 from scaling.config import Study, read
 from scaling.corpus import digest, made
 from scaling.data import Corpus
-from scaling.train import Job, OutOfTime, Row, Run
+from scaling.train import Job, OutOfTime, Row, Run, job_of, key_of
 
 WAIT_SECONDS = 5.0
 
@@ -83,6 +84,16 @@ def work(config: pathlib.Path, cache: pathlib.Path, results: pathlib.Path, deadl
                 name, theirs = next(iter(others.items()))
                 raise ValueError(f"the {len(left)} runs that can start are of seeds begun on another device, the first {name} on {theirs}; this is {kind}")
             time.sleep(WAIT_SECONDS)
+
+
+def repeated(study: Study, rows: list[Row], name: str, corpus: Corpus) -> list[float]:
+    """A finished run again, from its beginning: held-out losses by checkpoint, minus those of its row. Zeros where nothing has changed."""
+    row = next((r for r in rows if key_of(r)[0] == name), None)
+    if row is None:
+        raise ValueError(f"no finished run {name}")
+    with tempfile.TemporaryDirectory() as folder:
+        again = Run(study, job_of(row), corpus, pathlib.Path(folder)).train()
+    return [round(b - a, 6) for a, b in zip(row["loss"], again["loss"], strict=True)]
 
 
 def run_all(config: pathlib.Path, cache: pathlib.Path, results: pathlib.Path, budget: float, device: str, workers: int, checked: bool = True) -> None:

@@ -270,6 +270,15 @@ def test_exports_are_what_the_product_loads(corpus: data.Corpus, tmp_path: pathl
     assert again.evaluate()["loss"] == row["loss"][1]
 
 
+def test_a_run_is_repeated(corpus: data.Corpus, tmp_path: pathlib.Path) -> None:
+    row = train.Run(TINY, JOB, corpus, tmp_path).train()
+    assert run.repeated(TINY, [row], JOB.name, corpus) == [0.0, 0.0]
+    changed = row | {"loss": [row["loss"][0] - 0.25, row["loss"][1]]}
+    assert run.repeated(TINY, [changed], JOB.name, corpus) == [0.25, 0.0]
+    with pytest.raises(ValueError, match="no finished run x"):
+        run.repeated(TINY, [row], "x", corpus)
+
+
 def rows_of(study: config.Study, best: dict[str, float], stages: int) -> list[dict[str, Any]]:
     """As if all runs of the first stages were finished; loss rises with the distance from the arm's best rate."""
     found: list[dict[str, Any]] = []

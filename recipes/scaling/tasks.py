@@ -25,7 +25,7 @@ from llama.model import Llama, load
 from scaling import plan, run
 from scaling.config import Study
 from scaling.corpus import made
-from scaling.train import Job, Row
+from scaling.train import Job, Row, job_of
 
 TASKS = ("recall_kv", "icl_labels")
 STEPS, WARMUP, RATE = 300, 20, 0.25  # share of the arm's rate
@@ -46,10 +46,6 @@ class Words(families.Words):
         bare, spaced = (np.array([self.one(before + w) for w in found]) for before in ("", " "))
         self.first, self.second, self.first_sp, self.second_sp = bare[::2], bare[1::2], spaced[::2], spaced[1::2]
         self.digits = np.array([self.one(f" {d}") for d in range(10)])
-
-
-def job_of(row: Row) -> Job:
-    return Job(row["arm"], row["size"], row["context"], row["rate"], row["seed"], tuple(row["millions"]))
 
 
 def wanted(study: Study, rows: list[Row], done: list[Row]) -> list[Job]:

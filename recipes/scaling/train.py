@@ -56,6 +56,10 @@ class Job:
         return self.size, self.context, self.seed
 
 
+def job_of(row: Row) -> Job:
+    return Job(row["arm"], row["size"], row["context"], row["rate"], row["seed"], tuple(row["millions"]))
+
+
 def key_of(row: Row) -> tuple[str, int]:
     return f"{row['arm']}-{row['size']}-{row['context']}-{row['rate']:g}-{row['seed']}", row["millions"][-1]
 

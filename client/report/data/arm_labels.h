@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "db/stats/arms.h"
+#include "db/stats/arm_table.h"
 
 namespace varifocal::report {
 

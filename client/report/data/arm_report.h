@@ -9,7 +9,7 @@
 #include "client/report/data/answer_table.h"
 #include "client/report/data/axis.h"
 #include "db/reader.h"
-#include "db/stats/arms.h"
+#include "db/stats/arm_table.h"
 
 namespace varifocal::report {
 

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "client/report/data/axis.h"
-#include "db/stats/arms.h"
+#include "db/stats/arm_table.h"
 
 namespace varifocal::report {
 

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "db/reader.h"
-#include "db/stats/arms.h"
+#include "db/stats/arm_table.h"
 #include "db/stats/equal_loss.h"
 
 namespace varifocal::report {

@@ -54,7 +54,9 @@ std::string StandaloneSvg(Plot plot) {
 }
 
 // A title such as "recall_kv at 8K" as part of a file's name.
-std::string FileNameOf(const std::string& title) { return absl::StrReplaceAll(title, {{" ", "-"}, {"/", "-"}}); }
+std::string FileNameOf(const std::string& title) {
+  return absl::StrReplaceAll(title, {{" ", "-"}, {"/", "-"}, {",", ""}, {"−", ""}});
+}
 
 // "sweep-"; with the axis' number after the first axis. Figures of one axis are adjacent.
 std::string SweepPrefix(const std::vector<Figure>& figures, const Figure& figure) {
@@ -108,6 +110,9 @@ std::vector<FigureFile> FigureFiles(const ReportData& data) {
   };
   const auto add = [&](std::string name, const Figure& figure, ChartSize size = {}) {
     name = FileNameOf(name);
+    const bool is_taken = std::any_of(files.begin(), files.end(),
+                                      [&](const FigureFile& file) { return file.name == absl::StrCat(name, ".svg"); });
+    if (is_taken) name = FileNameOf(absl::StrCat(name, "-", figure.y_label));  // losses of two metrics have one title
     const Plot plot = ChartPlot(figure, name, size);
     if (plot.panels.empty()) return;
     add_svg(name, StandaloneSvg(plot));
