@@ -82,10 +82,8 @@ std::vector<std::string> SplitList(absl::string_view text) {
 }
 
 absl::StatusOr<int> ParseContextLength(absl::string_view text) {
-  absl::string_view digits = text;
-  const int unit = absl::ConsumeSuffix(&digits, "K") || absl::ConsumeSuffix(&digits, "k") ? 1024 : 1;
-  const absl::StatusOr<int64_t> count = ParseInteger(digits);
-  if (count.ok() && *count >= 1 && *count <= kContextLengthMax / unit) return static_cast<int>(*count) * unit;
+  const absl::StatusOr<int64_t> count = ParseTokenCount(text);
+  if (count.ok() && *count >= 1 && *count <= kContextLengthMax) return static_cast<int>(*count);
   return UsageError("\"", text, "\" is not a context length; it must be a whole number from 1 to ", kContextLengthMax,
                     ", or one with K for 1,024 tokens.");
 }

@@ -253,7 +253,15 @@ TEST_F(MergeTest, NamesTheDifferenceOfTwoShards) {
   ExpectRefused({a, second("number.db", [](NewJob& job) { job.spec_json = R"({"shard":2})"; })}, "without --shard=I/N");
   ExpectRefused({a, second("no_count.db", [](NewJob& job) { job.spec_json = R"({"shard":{"index":2}})"; })}, "count");
   ExpectRefused({a, second("no_index.db", [](NewJob& job) { job.spec_json = R"({"shard":{"count":2}})"; })}, "index");
-  const std::string two = Write("two.db", {2, 2});
+  // A database of a shard takes no other job, and one of a job no shard.
+  for (const std::string& path : {Write("shard.db", {2, 2}), Write("job.db", {})}) {
+    NewJob other = FakeJob();
+    if (path != directory_.File("shard.db")) other.spec_json = R"({"shard":{"count":2,"index":1}})";
+    const absl::Status added = (*Writer::Open(path))->AddJob(other).status();
+    EXPECT_EQ(added.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(added.message(), HasSubstr("the database has job 1 already; a shard has a database of its own"));
+  }
+  const std::string two = Write("two.db", {});
   ASSERT_TRUE((*Writer::Open(two))->AddJob(FakeJob()).ok());
   ExpectRefused({a, two}, "the database has 2 jobs; that of a shard has 1");
   const std::string older = Write("older.db", {2, 2});

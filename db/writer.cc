@@ -46,6 +46,11 @@ constexpr char kInsertModel[] =
     " function_sha256, focal_temperature_json)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?6 -> '$.focal_attention.temperature')";
 
+// The job beside which one of the given specification may not be: of the two one is a shard. A shard is the first job of its
+// database, so that the others need not be read.
+constexpr char kFindShard[] =
+    "SELECT job_id FROM (SELECT job_id, spec_json FROM jobs ORDER BY job_id LIMIT 1)"
+    " WHERE spec_json -> '$.shard' IS NOT NULL OR ? -> '$.shard' IS NOT NULL";
 constexpr char kFindRequest[] = "SELECT job_id, body_sha256 FROM jobs WHERE request_id = ?";
 constexpr char kFindBody[] = "SELECT job_id FROM jobs WHERE body_sha256 = ? ORDER BY job_id DESC";
 constexpr char kInsertJob[] =
@@ -327,6 +332,12 @@ absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
       return InvalidArgument("request_id ", *job.request_id, " was used for job ", find.Int(0),
                              " with another request");
     }
+  }
+  ASSIGN_OR_RETURN(const std::optional<int64_t> other, database.QueryInt(kFindShard, job.spec_json));
+  if (other.has_value()) {
+    return FailedPrecondition(
+        "the database has job ", *other,
+        " already; a shard has a database of its own, which `varifocal merge` joins with the others");
   }
   std::optional<std::string> body;
   if (job.request_id.has_value()) body = job.body_sha256;

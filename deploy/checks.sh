@@ -43,6 +43,7 @@ for check in "$@"; do
       deploy/docs_check.py
       python3 recipes/shipped_scores.py --check
       python3 recipes/scores.py --check
+      python3 recipes/study_figures.py --check
       echo "-- docs: pass" ;;
     tidy)
       # The files that changed since the commit of deploy/tidy_base, where all passed.

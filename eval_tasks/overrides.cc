@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -57,6 +58,7 @@ constexpr OverrideInfo kOverrides[] = {
     {.name = "log-n",
      .kind = OverrideKind::kScores,
      .feature = "log-n scaling",
+     .is_token_count = true,
      .example = "4096",
      .help = "scores grow with the logarithm of the number of visible keys"},
     {.name = "softcap",
@@ -97,6 +99,11 @@ bool MayBeList(absl::string_view name) {
 bool IsSwitch(absl::string_view name) {
   const OverrideInfo* info = FindOverride(name);
   return info != nullptr && info->kind == OverrideKind::kChatSwitch;
+}
+
+bool IsTokenCount(absl::string_view name) {
+  const OverrideInfo* info = FindOverride(name);
+  return info != nullptr && info->is_token_count;
 }
 
 bool IsOverrideName(absl::string_view name) {
@@ -152,6 +159,10 @@ absl::StatusOr<std::vector<double>> ParseOverrideValues(absl::string_view name, 
   std::vector<double> values;
   for (absl::string_view piece : absl::StrSplit(text, ',')) {
     double value = ParseNumber(piece).value_or(std::nan(""));
+    if (IsTokenCount(name) && absl::EndsWithIgnoreCase(piece, "k")) {
+      const absl::StatusOr<int64_t> count = ParseTokenCount(piece);
+      if (count.ok()) value = static_cast<double>(*count);
+    }
     if (IsSwitch(name)) value = piece == "on" ? 1 : piece == "off" ? 0 : std::nan("");
     RETURN_IF_ERROR(CheckOverrideValue(name, value, absl::StrCat("\"", piece, "\"")));
     values.push_back(value);

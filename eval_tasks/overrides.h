@@ -43,6 +43,7 @@ struct OverrideInfo {
   const char* layers = "";            // in words, "early layers"; "": all
   const char* layers_flag = nullptr;  // of a temperature: the value of --focal-layers, "early"
   bool may_be_list = false;          // one number for all layers or one a layer; applied before settings of some layers
+  bool is_token_count = false;       // may be written with K for 1,024
   bool resets_other_layers = false;  // the temperature of the layers that it does not name becomes 1
   // For the list of --attention: a value, and what it does, "a logit beside the scores"; "": it has a flag of its own.
   const char* example = "";

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/json.h"
 #include "base/reason.h"
@@ -156,6 +158,15 @@ absl::StatusOr<int64_t> ParseInteger(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a whole number of 64 bits"));
   }
   return value;
+}
+
+absl::StatusOr<int64_t> ParseTokenCount(absl::string_view text) {
+  constexpr int64_t kUnit = 1024;
+  absl::string_view digits = text;
+  if (!absl::ConsumeSuffix(&digits, "K") && !absl::ConsumeSuffix(&digits, "k")) return ParseInteger(text);
+  const absl::StatusOr<int64_t> count = ParseInteger(digits);
+  if (count.ok() && *count >= 1 && *count <= std::numeric_limits<int64_t>::max() / kUnit) return *count * kUnit;
+  return InvalidArgument("\"", text, "\" is not a number of tokens");
 }
 
 }  // namespace varifocal

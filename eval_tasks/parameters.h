@@ -39,5 +39,7 @@ std::string FormatNumber(double value);
 // text in ASCII, without white space and "+"; a number is finite and decimal, an integer is digits after an optional "-".
 absl::StatusOr<double> ParseNumber(absl::string_view text);
 absl::StatusOr<int64_t> ParseInteger(absl::string_view text);
+// A number of tokens: an integer, or one from 1 with K for 1,024, "4K".
+absl::StatusOr<int64_t> ParseTokenCount(absl::string_view text);
 
 }  // namespace varifocal

@@ -23,6 +23,7 @@ TEST(VariantTest, FurtherSettings) {
   EXPECT_EQ(variant.overrides, (OverrideMap{{"t", {0.5, 1}}, {"full-t", {0.7}}, {"log-n", {4096}}}));
   EXPECT_EQ(variant.Name(), "m@t=0.5,1@full-t=0.7@log-n=4096");
   EXPECT_EQ(*ParseVariant(variant.Name()), variant);
+  EXPECT_EQ(ParseVariant("m@log-n=4K")->Name(), "m@log-n=4096");
   ASSIGN_OR_FAIL(const auto list, ParseVariantList("a@log-n=64,b@t=0.5,0.6@log-n=64,c"));
   ASSERT_EQ(list.size(), 3u);
   EXPECT_EQ(list[1].Name(), "b@t=0.5,0.6@log-n=64");
@@ -60,6 +61,8 @@ TEST(VariantTest, EveryOverrideChecksItsValue) {
     EXPECT_EQ(is_read("on"), is_switch) << info.name;
     EXPECT_EQ(is_read("2"), !is_switch) << info.name;
     EXPECT_EQ(is_read("2,3"), info.may_be_list) << info.name;
+    EXPECT_EQ(is_read("2K"), info.is_token_count) << info.name;
+    EXPECT_FALSE(is_read("0K") || is_read("K") || is_read("1.5K") || is_read("9007199254740993K")) << info.name;
     EXPECT_EQ(is_read("-2"), !IsAboveZero(info) && !is_switch) << info.name;
     EXPECT_EQ(info.layers_flag != nullptr, info.kind == OverrideKind::kTemperature) << info.name;
     EXPECT_EQ(info.focus_setting != nullptr, info.kind == OverrideKind::kGroups) << info.name;
