@@ -35,8 +35,8 @@ def checkpoint(cache: pathlib.Path, name: str, target: pathlib.Path) -> None:
 
 
 def jobs(study: Study, rows: list[Row], stage: str) -> list[Job]:
-    """Of a stage with one size and one context, all of them finished: losses of an unfinished one are not looked at. Arms that it is compared
-    with and that ran in an earlier stage are among them."""
+    """Of a stage with one size and one context, all of them finished: losses of an unfinished one are not looked at. The baseline is among
+    them where it ran in an earlier stage; a job has room for no other arm."""
     chosen = next((s for s in study.stages if s.name == stage), None)
     if chosen is None:
         raise ValueError(f"no stage {stage!r} but {'; '.join(s.name for s in study.stages)}")
@@ -48,7 +48,7 @@ def jobs(study: Study, rows: list[Row], stage: str) -> list[Job]:
     found = report.cell(study, rows, chosen, chosen.sizes[0], chosen.contexts[0])
     if not any(arm == "baseline" for arm, _ in found):
         raise ValueError(f"stage {stage!r} has no baseline with the same checkpoints")
-    return [job_of(row) for row in found.values()]
+    return [job_of(row) for (arm, _), row in found.items() if arm in ("baseline", *chosen.arms)]
 
 
 def prepare(study: Study, rows: list[Row], stage: str, cache: pathlib.Path, target: pathlib.Path) -> list[str]:
