@@ -59,6 +59,14 @@ TEST(TemporaryFileTest, KeepsWhatALivingProcessHoldsUntilItIsKilled) {
   EXPECT_FALSE(std::filesystem::exists(of_child));
 }
 
+TEST(TemporaryFileTest, AHeldNameIsNotTaken) {
+  const TemporaryDirectory directory;
+  const auto first = TemporaryFile::Make(directory.File("r-")), second = TemporaryFile::Make(directory.File("r-"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(first->path(), second->path());
+  EXPECT_TRUE(std::filesystem::exists(first->path()) && std::filesystem::exists(second->path()));
+}
+
 // One that removes leftovers holds each file for a moment, also one that another process has just made and not locked yet.
 TEST(TemporaryFileTest, ManyProcessesHaveAFileEach) {
   constexpr int kProcessCount = 4, kRoundCount = 500;
