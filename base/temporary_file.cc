@@ -23,6 +23,13 @@ void RemoveWithSiblings(const std::string& path) {
   for (const char* end : {"-journal", "-wal", "-shm", ".lock", ""}) unlink(absl::StrCat(path, end).c_str());
 }
 
+// Whether the locked file is still the one at its path: who had the lock before may have removed it.
+bool IsAt(int fd, const std::string& path) {
+  struct stat opened, named;
+  return fstat(fd, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
 // A file of the prefix and a number, without more.
 bool IsOfPrefix(absl::string_view name, absl::string_view prefix) {
   return name.size() > prefix.size() && name.substr(0, prefix.size()) == prefix &&
@@ -39,7 +46,7 @@ void RemoveLeftovers(const std::string& prefix) {
     const std::string path = entry->path().string();
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) continue;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) RemoveWithSiblings(path);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && IsAt(fd, path)) RemoveWithSiblings(path);
     close(fd);
   }
 }
@@ -63,17 +70,23 @@ TemporaryFile::~TemporaryFile() {
 }
 
 absl::StatusOr<TemporaryFile> TemporaryFile::Make(const std::string& prefix) {
+  constexpr int kNameCountMax = 1000;
   RemoveLeftovers(prefix);
-  const std::string path = absl::StrCat(prefix, getpid());
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return FileError(path, "create", errno);
-  TemporaryFile made(path, fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    made.path_.clear();  // another process's, of another namespace
-    return FileError(path, "lock", errno);
+  std::string path;
+  // A name may be another process's of another namespace, or one that removes leftovers may hold the new file for a moment.
+  for (int i = 0; i < kNameCountMax; ++i) {
+    path = absl::StrCat(prefix, getpid(), i == 0 ? "" : absl::StrCat("0", i));
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return FileError(path, "create", errno);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !IsAt(fd, path)) {
+      close(fd);
+      continue;
+    }
+    TemporaryFile made(path, fd);
+    if (ftruncate(fd, 0) != 0) return FileError(path, "create", errno);
+    return made;
   }
-  if (ftruncate(fd, 0) != 0) return FileError(path, "create", errno);
-  return made;
+  return FileError(path, "lock", EAGAIN);
 }
 
 }  // namespace varifocal

@@ -15,8 +15,8 @@ namespace varifocal {
 
 class TemporaryFile {
  public:
-  // Makes PREFIX + the process's number, empty and with mode 0600, after it has removed files that others of the prefix have
-  // left, with what SQLite puts beside them.
+  // Makes PREFIX + the process's number, with more digits where that name is held, empty and with mode 0600, after it has removed
+  // files that others of the prefix have left, with what SQLite puts beside them.
   static absl::StatusOr<TemporaryFile> Make(const std::string& prefix);
   TemporaryFile(TemporaryFile&& other) noexcept;
   TemporaryFile& operator=(TemporaryFile&& other) noexcept;

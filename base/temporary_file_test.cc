@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/process.h"
@@ -56,6 +57,40 @@ TEST(TemporaryFileTest, KeepsWhatALivingProcessHoldsUntilItIsKilled) {
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(TemporaryFile::Make(prefix).ok());
   EXPECT_FALSE(std::filesystem::exists(of_child));
+}
+
+TEST(TemporaryFileTest, AHeldNameIsNotTaken) {
+  const TemporaryDirectory directory;
+  const auto first = TemporaryFile::Make(directory.File("r-")), second = TemporaryFile::Make(directory.File("r-"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_NE(first->path(), second->path());
+  EXPECT_TRUE(std::filesystem::exists(first->path()) && std::filesystem::exists(second->path()));
+}
+
+// One that removes leftovers holds each file for a moment, also one that another process has just made and not locked yet.
+TEST(TemporaryFileTest, ManyProcessesHaveAFileEach) {
+  constexpr int kProcessCount = 4, kRoundCount = 500;
+  const TemporaryDirectory directory;
+  const std::string prefix = directory.File("r-");
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcessCount; ++i) {
+    const pid_t child = fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    for (int round = 0; round < kRoundCount; ++round) {
+      const auto made = TemporaryFile::Make(prefix);
+      if (!made.ok() || !std::filesystem::exists(made->path())) _exit(1);
+    }
+    _exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "a process had no file, or lost it";
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 }  // namespace

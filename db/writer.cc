@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/json.h"
 #include "base/mutex.h"
+#include "base/reason.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "db/resume.h"
@@ -335,9 +336,10 @@ absl::StatusOr<AddedJob> Writer::AddJob(const NewJob& job) {
   }
   ASSIGN_OR_RETURN(const std::optional<int64_t> other, database.QueryInt(kFindShard, job.spec_json));
   if (other.has_value()) {
-    return FailedPrecondition(
-        "the database has job ", *other,
-        " already; a shard has a database of its own, which `varifocal merge` joins with the others");
+    return WithReason(FailedPrecondition(
+                          "the database has job ", *other,
+                          " already; a shard has a database of its own, which `varifocal merge` joins with the others"),
+                      ErrorReason::kBadJobSpec, {{"field", "spec.shard"}});
   }
   std::optional<std::string> body;
   if (job.request_id.has_value()) body = job.body_sha256;

@@ -6,10 +6,10 @@ import shutil
 
 from tokenizers import Tokenizer
 
-from scaling import plan
+from scaling import plan, report
 from scaling.config import Study
 from scaling.data import Corpus
-from scaling.train import Job, Row
+from scaling.train import Job, Row, job_of
 
 SUITE = """\
 # docs/studies/scaling.md: the second half of windows of the held-out documents, after all of the window before it.
@@ -35,7 +35,8 @@ def checkpoint(cache: pathlib.Path, name: str, target: pathlib.Path) -> None:
 
 
 def jobs(study: Study, rows: list[Row], stage: str) -> list[Job]:
-    """Of a stage with one size and one context, all of them finished: losses of an unfinished one are not looked at."""
+    """Of a stage with one size and one context, all of them finished: losses of an unfinished one are not looked at. The baseline is among
+    them where it ran in an earlier stage; a job has room for no other arm."""
     chosen = next((s for s in study.stages if s.name == stage), None)
     if chosen is None:
         raise ValueError(f"no stage {stage!r} but {'; '.join(s.name for s in study.stages)}")
@@ -44,7 +45,10 @@ def jobs(study: Study, rows: list[Row], stage: str) -> list[Job]:
         raise ValueError(f"{finished} of {of} runs of stage {stage!r} are finished; its losses are not looked at before")
     if len(chosen.sizes) * len(chosen.contexts) != 1:
         raise ValueError(f"stage {stage!r} has more than one size or context")
-    return [planned.job for planned in plan.stage_runs(study, chosen, plan.by_key(rows)) if planned.job]
+    found = report.cell(study, rows, chosen, chosen.sizes[0], chosen.contexts[0])
+    if not any(arm == "baseline" for arm, _ in found):
+        raise ValueError(f"stage {stage!r} has no baseline with the same checkpoints")
+    return [job_of(row) for (arm, _), row in found.items() if arm in ("baseline", *chosen.arms)]
 
 
 def prepare(study: Study, rows: list[Row], stage: str, cache: pathlib.Path, target: pathlib.Path) -> list[str]:

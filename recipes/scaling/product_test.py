@@ -37,6 +37,17 @@ def test_an_unfinished_stage_is_not_looked_at(cache: pathlib.Path) -> None:
     assert not (cache / "out").exists()
 
 
+def test_the_baseline_of_an_earlier_stage_is_asked_beside_a_later_one(tmp_path: pathlib.Path) -> None:
+    first = STUDY.stages[1]
+    later = dataclasses.replace(first, name="2", arms=("focal-preserving",), seeds=(1,))
+    other = dataclasses.replace(later, name="3", millions=(2,))
+    study = dataclasses.replace(STUDY, stages=(*STUDY.stages, later, other))
+    found = product.jobs(study, rows_of(study, {}, 4), "2")
+    assert {(job.arm, job.seed) for job in found} == {(arm, 1) for arm in ("baseline", "focal-preserving")}
+    with pytest.raises(ValueError, match="stage '3' has no baseline with the same checkpoints"):
+        product.jobs(study, rows_of(study, {}, 4), "3")
+
+
 @pytest.mark.skipif(not VARIFOCAL.exists(), reason=f"{VARIFOCAL} is not built")
 def test_the_product_draws_every_arm_against_tokens(cache: pathlib.Path) -> None:
     out = cache / "my stage"
