@@ -1,6 +1,7 @@
 """Train, measure and export Focus. From recipes/:
 
-    python -m focus train CONFIG.toml --out DIR [--steps N]     trains, or resumes the run in DIR
+    python -m focus train CONFIG.toml --out DIR [--steps N] [--seed N]
+                                                                trains, or resumes the run in DIR; another seed than the file's
     python -m focus evaluate CONFIG.toml --out DIR [--top-k K ...] [--window W ...]
     python -m focus export CONFIG.toml --out DIR --checkpoint NEW
     python -m focus windows CONFIG.toml --out DIR --csv FILE [--top-k K ...] [--factors X ...]
@@ -9,14 +10,17 @@
     python -m focus table FILE.csv ... [--base [RUN/]SETTING[:K]]
                                                                 its differences from dense, with intervals
     python -m focus report CHECKPOINT TEXT [--tokens N] [--json FILE] [--svg FILE]
-    python -m focus accuracy CHECKPOINT [--lengths N ...] [--samples N] [--top-k K ...]
-                                                                native tasks, dense and hard
+    python -m focus accuracy CHECKPOINT [--lengths N ...] [--samples N] [--top-k K ...] [--run NAME --draw N --csv FILE]
+                                                                native tasks, dense and hard; appends the answers to a file
+    python -m focus answers FILE.csv ... [--candidate SETTING] [--base SETTING]
+                                                                their differences, over the runs of each file
     python -m focus compare CHECKPOINT TEXT --varifocal PROGRAM [--tokens N] [--new-tokens N]
                                                                 the product against this code
 
 One thread; DIR holds log.jsonl and state.pt. Paths inside a configuration are relative to the repository.
 """
 
+import dataclasses
 import importlib
 import json
 import sys
@@ -24,7 +28,8 @@ import sys
 from flags import MAYBE_PATH, Commands, Path, commands
 
 INTS = dict(type=int, nargs="*", default=[])
-RUN = dict(out=Path, cache=dict(type=Path, help="token ids of text files; DIR/ids by default"), threads=1)
+RUN = dict(out=Path, cache=dict(type=Path, help="token ids of text files; DIR/ids by default"), threads=1,
+           seed=dict(type=int, help="instead of the configuration's"))  # fmt: skip
 BASE = dict(default="dense", help="what differences are from: dense, or such as random:2, or of another run smollm2-frozen/hard:2")
 FACTORS = dict(type=float, nargs="*", default=[], help="constant gates, the same in every layer")
 CONTROLS = dict(action="store_true", help="the window alone, and random groups")
@@ -36,7 +41,8 @@ COMMANDS: Commands = {
     "windows": ({"config": Path}, RUN | dict(top_k=INTS, csv=Path, factors=FACTORS, controls=CONTROLS)),
     "table": ({"csv": dict(type=Path, nargs="+")}, dict(base=BASE)),
     "report": ({"checkpoint": Path, "text": Path}, dict(tokens=1024, rows=8, json=MAYBE_PATH, svg=MAYBE_PATH, threads=1)),
-    "accuracy": ({"checkpoint": Path}, dict(lengths=LENGTHS, samples=48, top_k=INTS, threads=1)),
+    "accuracy": ({"checkpoint": Path}, dict(lengths=LENGTHS, samples=48, top_k=INTS, run="run", draw=0, csv=MAYBE_PATH, threads=1)),
+    "answers": ({"csv": dict(type=Path, nargs="+")}, dict(candidate="hard, k = 2", base="random, k = 2")),
     "compare": ({"checkpoint": Path, "text": Path}, dict(varifocal=Path("../build/release/bin/varifocal"), tokens=512, new_tokens=32, threads=1)),
 }
 
@@ -66,6 +72,11 @@ def main() -> None:
 
         print(windows.table(options.csv, options.base), end="")
         return
+    if options.command == "answers":
+        from focus import accuracy
+
+        print(accuracy.compared(options.csv, options.candidate, options.base), end="")
+        return
     import torch
 
     torch.set_num_threads(options.threads)
@@ -76,7 +87,10 @@ def main() -> None:
     from focus import config
     from focus.train import Trainer
 
-    trainer = Trainer(config.read(options.config), options.out, options.cache or options.out / "ids")
+    run = config.read(options.config)
+    if options.seed is not None:
+        run = dataclasses.replace(run, seed=options.seed)
+    trainer = Trainer(run, options.out, options.cache or options.out / "ids")
     if options.command == "train":
         trainer.train(options.steps)
         print(f"step {trainer.step} of {trainer.run.steps}, {trainer.seconds:.0f} s; {trainer.log.path}")
