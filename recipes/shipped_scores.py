@@ -3,9 +3,9 @@
 
     recipes/shipped_scores.py             # writes the tables
     recipes/shipped_scores.py --check     # exit 1 where the page has others
-    recipes/shipped_scores.py --answered  # differences of standard.csv at 8K over the questions that both models answered with text
+    recipes/shipped_scores.py --answered  # differences at 8K over the questions that both models answered with text
 
-They are functions of the counts in recipes/llama/results: quick_counts.csv by llama/counts.sql, standard.csv by llama/standard.sql.
+They are functions of recipes/llama/results: quick_counts.csv by llama/counts.sql, quick_seed2.csv and standard.csv by llama/rows.sql.
 Standard library only.
 """
 
@@ -71,9 +71,9 @@ def table(cells: Cells, lengths: Iterable[int]) -> list[str]:
     return lines
 
 
-def answered(candidate: str, length: int = 8192) -> str:
+def answered(name: str, candidate: str, length: int = 8192) -> str:
     """Minus the baseline, over questions of which neither answer is empty: by question, and as a mean over tasks."""
-    with (RESULTS / "standard.csv").open() as file:
+    with (RESULTS / name).open() as file:
         rows = {(r["variant"], r["task"], r["sample"]): r for r in csv.DictReader(file) if int(r["length"]) == length}
     differences: dict[str, list[float]] = collections.defaultdict(list)
     for (variant, task, sample), row in rows.items():
@@ -82,7 +82,7 @@ def answered(candidate: str, length: int = 8192) -> str:
             differences[task].append(float(other["value"]) - float(row["value"]))
     each = [d for by_task in differences.values() for d in by_task]
     by_task = sum(sum(d) / len(d) for d in differences.values()) / len(differences)
-    return f"{candidate}: {len(each)} questions, {sum(each) / len(each):+.3f} by question, {by_task:+.3f} as a mean over tasks"
+    return f"{name}, {candidate}: {len(each)} questions, {sum(each) / len(each):+.3f} by question, {by_task:+.3f} as a mean over tasks"
 
 
 def text() -> str:
@@ -96,7 +96,7 @@ def main() -> int:
     options = parse(__doc__, check=dict(action="store_true", help="write nothing; exit 1 where the page differs"),
                     answered=dict(action="store_true", help="print differences where both answered with text"))  # fmt: skip
     if options.answered:
-        print(*(answered(arm) for arm in ARMS[1:]), sep="\n")
+        print(*(answered(name, arm) for name in ("quick_seed2.csv", "standard.csv") for arm in ARMS[1:]), sep="\n")
         return 0
     page = PAGE.read_text()
     start, stop = page.index(BEGIN), page.index(END) + len(END)

@@ -92,6 +92,7 @@ def compared(paths: list[pathlib.Path], candidate: str, base: str) -> str:
         lines.append([path.stem, len(runs), sum(map(len, by_task.values())), interval(tests[-1]), singles,
                       "; ".join(f"{task} {interval(paired(d))}" for (task, _), d in by_task.items())])  # fmt: skip
     head: list[object] = ["rows", "runs", "questions", f"{candidate} minus {base}, 95 %", "Holm p", "by run", "by task"]
+    rule: list[object] = ["---" for _ in head]
     for line, p in zip(lines, holm([t.p for t in tests])):
         line.insert(4, f"{p:.2g}")
-    return "".join("| " + " | ".join(str(x) for x in line) + " |\n" for line in [head, ["---" for _ in head], *lines])
+    return "".join("| " + " | ".join(str(x) for x in line) + " |\n" for line in (head, rule, *lines))

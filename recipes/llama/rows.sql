@@ -1,4 +1,4 @@
--- Answers of `standard` as rows: sqlite3 -csv -header DATABASE < recipes/llama/standard.sql
+-- Answers as rows: sqlite3 -csv -header DATABASE < recipes/llama/rows.sql
 -- value: of the primary metric; context: of the questions that share one; empty: 1 for an answer of nothing (white space at the ends is not
 -- stored). Where answers have thinking blocks or filters, take the marks of `varifocal report` instead.
 SELECT data_seed AS seed, variant, task, context_length AS length, sample_index AS sample, cluster AS context, value,

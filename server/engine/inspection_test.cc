@@ -74,8 +74,8 @@ TEST(InspectionTest, AgreesWithEveryWeightOfTransformers) {
   ASSERT_GE(golden["runs"].size(), 3u);
   for (const Json& run : golden["runs"]) {
     const std::string model = run["model"];
-    // The larger the logits, the larger the rounding: with the shipped models transformers in f32 is up to 5.8e-5 (baseline) and
-    // 6.8e-5 (focal-constant) from its float64 (recipes/goldens/make_inspection.py prints it), this engine 1.03e-4.
+    // The larger the logits, the larger the rounding: with the shipped models transformers in f32 is up to 2.0e-5 (baseline) and
+    // 3.9e-5 (focal-constant) from its float64 (recipes/goldens/make_inspection.py prints it).
     const bool is_sharp = model == "models/focal-constant";
     const double bound = absl::StartsWith(model, "models/") ? 2e-4 : 1e-5;
     EXPECT_LT(DifferenceTo(run, boundaries, model), bound) << model;
