@@ -4,6 +4,8 @@ A step's batch depends only on the seed and the step, dropout is off, and the st
 resumed run has the same losses and weights as an uninterrupted one.
 """
 
+import dataclasses
+import hashlib
 import json
 import math
 import pathlib
@@ -37,6 +39,14 @@ def phase_at(run: RunConfig, step: int) -> tuple[int, int]:
     return len(run.phases), 0
 
 
+def identity(run: RunConfig, base: pathlib.Path) -> str:
+    """Of what decides the losses and weights of a run: its configuration, but for how often it logs, measures and saves, and the base's weights."""
+    digest = hashlib.sha256(repr(dataclasses.replace(run, log_every=1, evaluate_every=0, save_every=1)).encode())
+    for file in sorted(base.glob("*.safetensors")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 class Log:
     """log.jsonl; on resuming, lines of steps after the saved one are dropped."""
 
@@ -59,6 +69,7 @@ class Trainer:
         self.model: nn.Module
         self.mode: FocusMode | None
         self.model, self.mode, self.base = build(run, out)
+        self.identity = identity(run, self.base)
         self.data: Source = source(run, self.base, cache)
         self.step, self.seconds = 0, 0.0
         self.phase, self.optimizer = -1, None
@@ -83,6 +94,8 @@ class Trainer:
 
     def resume(self) -> None:
         state = torch.load(self.state_file, weights_only=True)
+        if state.get("identity") != self.identity:
+            raise ValueError(f"{self.out} has a run of another configuration, seed or base; choose another --out, or remove it")
         own = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         with torch.no_grad():
             for name, w in state["tensors"].items():
@@ -98,7 +111,7 @@ class Trainer:
         full = self.run.model.regime in ("full", "scratch")
         tensors = {n: p.detach() for n, p in self.model.named_parameters() if full or ".focus." in n or "lora_" in n}
         tensors |= {n: b for n, b in self.model.named_buffers() if n.endswith("group_bias")}
-        state = {"step": self.step, "seconds": self.seconds, "phase": self.phase, "tensors": tensors}
+        state = {"identity": self.identity, "step": self.step, "seconds": self.seconds, "phase": self.phase, "tensors": tensors}
         state["optimizer"] = self.optimizer.state_dict() if self.optimizer else None
         torch.save(state, self.state_file.with_suffix(".new"))
         self.state_file.with_suffix(".new").rename(self.state_file)

@@ -1,11 +1,13 @@
 """Runs from their configuration to a checkpoint: regimes, resuming, calibration, export, LoRA and refusals."""
 
+import dataclasses
 import json
 import pathlib
 from typing import Callable
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from focus import checkpoint as checkpoints
 from focus import config, measure
@@ -204,3 +206,21 @@ def test_what_cannot_be_is_refused(write: Callable[..., config.RunConfig], tmp_p
     with pytest.raises(ValueError, match="has no checkpoint format"):
         done.export(tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_a_state_of_another_run_is_refused(write: Callable[..., config.RunConfig], tmp_path: pathlib.Path) -> None:
+    run = write()
+    trainer = Trainer(run, tmp_path / "out", tmp_path / "ids")
+    trainer.train(1)
+    assert Trainer(dataclasses.replace(run, evaluate_every=1), tmp_path / "out", tmp_path / "ids").step == 1
+    weights = trainer.base / "model.safetensors"
+    for other in (dataclasses.replace(run, seed=4), dataclasses.replace(run, phases=run.phases * 2)):
+        with pytest.raises(ValueError, match="of another configuration, seed or base"):
+            Trainer(other, tmp_path / "out", tmp_path / "ids")
+    kept = weights.read_bytes()  # shared by the tests
+    save_file({name: w + 1 for name, w in load_file(weights).items()}, weights, {"format": "pt"})
+    try:
+        with pytest.raises(ValueError, match="of another configuration, seed or base"):
+            Trainer(run, tmp_path / "out", tmp_path / "ids")
+    finally:
+        weights.write_bytes(kept)
