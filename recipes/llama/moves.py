@@ -72,17 +72,10 @@ def add_heads(net: Llama, words: Words, seed: int) -> None:
         q[head, rotating] *= factor
 
 
-@torch.no_grad()
-def names_alike(net: Llama, words: Words) -> list[int]:
-    """The numbers of names of which a head of NAME_HEADS has a logit with another name less than 1 below that with themselves."""
-    margins = [least - others.max(1).values for least, others in comparisons(net, name_texts(words))]
-    return (torch.stack(margins).min(0).values < 1).nonzero().flatten().tolist()
-
-
 @torch.enable_grad()
 def separate_names(net: Llama, words: Words, steps: int = SEPARATION_STEPS, rate: float = 0.004) -> None:
-    """Moves the embeddings of names, keeping their length, until NAME_HEADS tell them apart (at the start two of 48 random codes
-    are alike). Logits in the bands that hardly rotate, of short texts: of a name with itself over that with any other."""
+    """Moves the embeddings of names, keeping their length, so that NAME_HEADS tell more of them apart (of 48 random codes
+    some are alike). Logits in the bands that hardly rotate, of short texts: of a name with itself over that with any other."""
     weight = net.embed_tokens.weight
     rows = torch.tensor([*words.names.tolist(), *words.names_sp.tolist()])
     lengths = weight.detach()[rows].norm(dim=1, keepdim=True)
