@@ -156,9 +156,9 @@ TEST(BesideAWriterTest, AComparisonIsOneStateOfTheJob) {
   TemporaryDirectory directory;
   std::string rows;
   for (int i = 0; i < kQuestionCount; ++i) {
-    std::string question;
+    std::string question = "{\"rural mask\":\"lark\"} ";
     for (int word = 0; word < 100; ++word) absl::StrAppend(&question, "word", i, " ");
-    question += "Ben went to the";  // a place follows, so the answer does not end before it is cut
+    question += "\n\n\"rural mask\":";  // a value follows, so the answer does not end before it is cut
     absl::StrAppend(&rows, Json{{"q", question}, {"a", "yes"}}.dump(), "\n");
   }
   std::ofstream(directory.File("rows.jsonl")) << rows;
