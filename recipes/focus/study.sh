@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# All runs of docs/studies/focus_small_model.md and focus_smollm2.md, sequentially, each resuming if interrupted: about 90 minutes of one core.
+# All runs of docs/studies/focus_small_model.md and focus_smollm2.md, sequentially, each resuming if interrupted: about two hours of one core.
 #
-#   recipes/focus/study.sh RUNS [small|smollm2]       RUNS: a directory for states and logs; PYTHON: the interpreter
+#   recipes/focus/study.sh RUNS [seeds|small|smollm2]       RUNS: a directory for states and logs; PYTHON: the interpreter
 #
-# deploy/get_smollm2.sh and deploy/get_novels.sh fetch what the second part reads. Losses by window go to recipes/focus/results.
+# deploy/get_smollm2.sh and deploy/get_novels.sh fetch what the last part reads. Losses by window and answers go to recipes/focus/results;
+# what has rows there is not measured again.
 set -euo pipefail
 mkdir -p "$1"
 runs=$(cd "$1" && pwd)
@@ -19,14 +20,25 @@ run() {  # configuration, then flags of `windows`
   "$python" -m focus windows "$config" --out "$out" --cache "$runs/ids" --csv "$results/$1.csv" "${@:2}"
 }
 
-if [ "$part" != smollm2 ]; then
+if [ "$part" = all ] || [ "$part" = seeds ]; then
+  for seed in 1 2 3; do
+    for config in small-frozen-short small-frozen; do
+      out=$runs/$config-$seed answers=$results/$config-answers.csv
+      [ -e "$answers" ] && grep -q "^$seed," "$answers" && continue
+      "$python" -m focus train "focus/configs/$config.toml" --seed "$seed" --out "$out"
+      "$python" -m focus export "focus/configs/$config.toml" --seed "$seed" --out "$out" --checkpoint "$out/export"
+      "$python" -m focus accuracy "$out/export" --lengths 512 --samples 128 --run "$seed" --draw "$seed" --csv "$answers"
+    done
+  done
+fi
+if [ "$part" = all ] || [ "$part" = small ]; then
   run small-frozen-short --top-k 1 2 3 4 8 --controls
   run small-full-short --top-k 1 2 3 4 8 --controls
   run small-softmax-short --top-k 1 2 3 4 8
   run small-full --top-k 1 2 3 4 8 --controls
   run small-softmax --top-k 1 2 3 4 8
 fi
-if [ "$part" != small ]; then
+if [ "$part" = all ] || [ "$part" = smollm2 ]; then
   run smollm2-frozen --top-k 1 2 3 4 8 --controls
   run smollm2-lora
   run smollm2-constant-gate
