@@ -12,7 +12,7 @@
     python -m focus report CHECKPOINT TEXT [--tokens N] [--json FILE] [--svg FILE]
     python -m focus accuracy CHECKPOINT [--lengths N ...] [--samples N] [--top-k K ...] [--run NAME --draw N --csv FILE]
                                                                 native tasks, dense and hard; appends the answers to a file
-    python -m focus answers FILE.csv ... [--candidate SETTING] [--base SETTING]
+    python -m focus answers FILE.csv ... [--candidate SETTING] [--base [FILE.csv/]SETTING]
                                                                 their differences, over the runs of each file
     python -m focus compare CHECKPOINT TEXT --varifocal PROGRAM [--tokens N] [--new-tokens N]
                                                                 the product against this code

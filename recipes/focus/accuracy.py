@@ -77,15 +77,19 @@ def read(path: pathlib.Path) -> dict[str, Answers]:
 
 def compared(paths: list[pathlib.Path], candidate: str, base: str) -> str:
     """Markdown, a line a file: `candidate` minus `base`, each question's difference as a mean over the file's runs; the mean over questions
-    of all tasks with Student's interval over questions, Holm over the files; then single runs and tasks."""
+    of all tasks with Student's interval over questions, Holm over the files; then single runs and tasks. `base` is SETTING, or of another
+    file with the same runs FILE/SETTING."""
     lines: list[list[object]] = []
     tests: list[Paired] = []
+    other, _, setting = base.rpartition("/")
     for path in paths:
         runs = read(path)
+        bases = read(pathlib.Path(other)) if other else runs
         tasks = {(task, n): None for answers in runs.values() for _, task, n in answers}
-        if missing := {candidate, base} - {setting for setting, *_ in next(iter(runs.values()))}:
-            raise ValueError(f"{path}: no rows of {', '.join(sorted(missing))}")
-        by_run = [{t: answers[candidate, *t] - answers[base, *t] for t in tasks} for answers in runs.values()]
+        for name, found in ((candidate, runs), (setting, bases)):
+            if any((name, *t) not in found.get(run, {}) for run in runs for t in tasks):
+                raise ValueError(f"{path}: no rows of {name}" + f" in {other}" * (found is not runs))
+        by_run = [{t: runs[run][candidate, *t] - bases[run][setting, *t] for t in tasks} for run in runs]
         by_task = {t: np.mean([d[t] for d in by_run], axis=0) for t in tasks}
         tests.append(paired(np.concatenate(list(by_task.values()))))
         singles = ", ".join(f"{np.concatenate(list(d.values())).mean():+.3f}" for d in by_run)

@@ -27,6 +27,10 @@ def test_differences_are_means_over_runs_with_an_interval_over_questions(tmp_pat
     assert "0.28 | +0.125" in accuracy.compared([path], "hard", "random")
     two = accuracy.compared([path, path], "hard", "random").splitlines()[2]
     assert "| 0.57 |" in two  # Holm over two
+    assert "+0.188 ± 0.383" in accuracy.compared([path], "hard", f"{path}/random")
+    (tmp_path / "one.csv").write_text("".join(line + "\n" for line in ROWS.splitlines() if not line.startswith("2")))
+    with pytest.raises(ValueError, match="no rows of random in .*one.csv"):
+        accuracy.compared([path], "hard", f"{tmp_path}/one.csv/random")
 
 
 @pytest.mark.parametrize("rows, error", [
