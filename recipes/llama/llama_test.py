@@ -227,6 +227,16 @@ def test_a_resumed_run_equals_an_uninterrupted_one(arm: str, tmp_path: pathlib.P
     assert line["step"] == 6 and line["loss"] > 0 and ("tau_bias" in line) == (arm == "tau-causal")
 
 
+def test_a_state_of_another_run_is_refused(tmp_path: pathlib.Path) -> None:
+    own = tiny(tmp_path, "focal")
+    train.Trainer(own, tmp_path / "run").save()
+    train.Trainer(own, tmp_path / "run")
+    for other in (tiny(tmp_path, "baseline"), tiny(tmp_path, "focal", TINY_PLAN.replace("seed = 5", "seed = 6")),
+                  tiny(tmp_path, "focal", TINY_PLAN.replace("steps = 3", "steps = 4"))):  # fmt: skip
+        with pytest.raises(ValueError, match="of another plan, arm or seed"):
+            train.Trainer(other, tmp_path / "run")
+
+
 def test_questions_for_the_friend_and_through_two_documents_are_told_apart(tmp_path: pathlib.Path) -> None:
     trainer = train.Trainer(tiny(tmp_path, "baseline"), tmp_path / "run")
     rng, words = np.random.default_rng(8), trainer.words

@@ -40,6 +40,8 @@ class Trainer:
         state: dict[str, Any] | None = None
         if self.file.exists():
             state = torch.load(self.file, weights_only=True, map_location="cpu")
+            if state.get("run") != repr(run):
+                raise ValueError(f"{out} has a run of another plan, arm or seed; choose another --out, or remove it")
             self.net.load_state_dict(state["net"])
             self.step, self.tokens, self.seconds = state["step"], state["tokens"], state["seconds"]
             self.tally = state["tally"]
@@ -52,7 +54,7 @@ class Trainer:
                 o.load_state_dict(s)
 
     def save(self) -> None:
-        state = {"net": self.net.state_dict(), "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step,
+        state = {"run": repr(self.run), "net": self.net.state_dict(), "optimizers": [o.state_dict() for o in self.optimizers], "step": self.step,
                  "tokens": self.tokens, "seconds": self.seconds, "tally": self.tally}  # fmt: skip
         torch.save(state, self.file.with_suffix(".new"))
         self.file.with_suffix(".new").rename(self.file)
